@@ -1,0 +1,164 @@
+"""Names and times as protocol v1 spells them (§2, §3, and the adapters' conventions)."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+_SESSION_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+_HARNESS = re.compile(r"[a-z0-9-]{1,64}")
+_LINEAGE = re.compile(r"[a-z0-9-]{1,64}:[A-Za-z0-9._:-]{1,128}")
+_TOOL = re.compile(r"[A-Za-z0-9_.:-]{1,120}")
+
+
+def is_session_id(value: object) -> bool:
+    """Whether ``value`` is a session id: at most 128 of ``[A-Za-z0-9._:-]`` (§3)."""
+    return isinstance(value, str) and _SESSION_ID.fullmatch(value) is not None
+
+
+def is_harness_name(value: object) -> bool:
+    """Whether ``value`` is a harness name (§2)."""
+    return isinstance(value, str) and _HARNESS.fullmatch(value) is not None
+
+
+def is_lineage(value: object) -> bool:
+    """Whether ``value`` names a session as ``<harness>:<id>`` (§3, launched_by and delegated_by)."""
+    return isinstance(value, str) and _LINEAGE.fullmatch(value) is not None
+
+
+def is_tool_name(value: object) -> bool:
+    """Whether ``value`` is a tool name (§4): a tool without one gives no tool event."""
+    return isinstance(value, str) and _TOOL.fullmatch(value) is not None
+
+
+def short_id(harness: str, session_id: str) -> str:
+    """The name a person sees for a session: 8 lowercase hex digits (§3)."""
+    name = f"sessionpipe.session:{harness}:{session_id}"
+    return hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+
+
+def new_id() -> str:
+    """A fresh ULID: an event's id (§2)."""
+    # Imported here: the module costs 80 ms of CPU, and most commands mint no event.
+    from ulid import ULID
+
+    return str(ULID())
+
+
+def rfc3339(epoch_ms: int) -> str:
+    """``epoch_ms`` as UTC RFC 3339 with milliseconds and ``Z`` (§2, ``time``)."""
+    seconds, ms = divmod(epoch_ms, 1000)
+    try:
+        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{ms:03d}Z"
+    except (OverflowError, ValueError, OSError):
+        return "1970-01-01T00:00:00.000Z"
+
+
+def attention_id(turn_id: str | None, tool: str | None, tool_input: Any) -> str:
+    """The id of a permission request that has none of its own.
+
+    ``perm-`` and 16 hex digits of the SHA-256 over ``<turn>|<tool>|<input>``, the input printed
+    as JavaScript prints it, so that the same request has the same id wherever it is computed.
+    """
+    text = f"{turn_id or ''}|{tool or ''}|{javascript_json(tool_input)}"
+    # Lone surrogates are escaped by the printer, but an id may still hold one.
+    return "perm-" + hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
+
+
+def javascript_json(value: Any) -> str:
+    """``value`` as ``JSON.stringify`` prints it: compact, key order kept, numbers as doubles.
+
+    Iterative, because a payload may be nested deeper than Python recurses.
+    """
+    out: list[str] = []
+    stack: list[Iterator[str | tuple[Any]]] = [iter([(value,)])]
+    while stack:
+        for item in stack[-1]:
+            if isinstance(item, str):
+                out.append(item)
+                continue
+            (inner,) = item
+            if isinstance(inner, dict):
+                stack.append(_object_parts(inner))
+            elif isinstance(inner, (list, tuple)):
+                stack.append(_array_parts(inner))
+            else:
+                out.append(_scalar(inner))
+                continue
+            break
+        else:
+            stack.pop()
+    return "".join(out)
+
+
+def _object_parts(value: dict[str, Any]) -> Iterator[str | tuple[Any]]:
+    yield "{"
+    for index, (key, inner) in enumerate(value.items()):
+        yield ("," if index else "") + _string(key) + ":"
+        yield (inner,)
+    yield "}"
+
+
+def _array_parts(value: list[Any] | tuple[Any, ...]) -> Iterator[str | tuple[Any]]:
+    yield "["
+    for index, inner in enumerate(value):
+        if index:
+            yield ","
+        yield (inner,)
+    yield "]"
+
+
+def _scalar(value: Any) -> str:
+    if value is None:
+        return "null"
+    if value is True:
+        return "true"
+    if value is False:
+        return "false"
+    if isinstance(value, str):
+        return _string(value)
+    if isinstance(value, (int, float)):
+        return _number(value)
+    return "null"
+
+
+_SHORT = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_ESCAPED = re.compile(r'["\\\x00-\x1f\ud800-\udfff]')
+
+
+def _string(value: str) -> str:
+    return '"' + _ESCAPED.sub(lambda m: _SHORT.get(m[0]) or f"\\u{ord(m[0]):04x}", value) + '"'
+
+
+def _number(value: int | float) -> str:
+    """ECMAScript's Number::toString: shortest round-trip digits, exponents from 1e21 and below 1e-6."""
+    try:
+        number = float(value)
+    except OverflowError:
+        return "null"
+    if not math.isfinite(number):
+        return "null"
+    if number == 0:
+        return "0"
+    sign = "-" if number < 0 else ""
+    mantissa, _, exponent = f"{abs(number)!r}".partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    fraction = "" if fraction == "0" else fraction
+    digits = (whole + fraction).lstrip("0")
+    point = len(whole) + int(exponent or 0)
+    point -= len(whole + fraction) - len(digits)
+    digits = digits.rstrip("0")
+    count = len(digits)
+    if count <= point <= 21:
+        return sign + digits + "0" * (point - count)
+    if 0 < point <= 21:
+        return sign + digits[:point] + "." + digits[point:]
+    if -6 < point <= 0:
+        return sign + "0." + "0" * -point + digits
+    power = point - 1
+    tail = "." + digits[1:] if count > 1 else ""
+    return f"{sign}{digits[0]}{tail}e{'+' if power > 0 else '-'}{abs(power)}"

@@ -1,0 +1,31 @@
+"""What every test shares: the handed recordings where they are present, and a private home."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+_SHARED = Path(__file__).resolve().parent.parent.parent / "shared"
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of handed recordings; a test that needs it is skipped where it is absent."""
+    if not (_SHARED / "recordings").is_dir():
+        pytest.skip("the handed recordings are not beside this checkout")
+    return _SHARED
+
+
+@pytest.fixture(autouse=True)
+def _nobodys_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test sees, or writes into, the home and the settings of the person who runs it."""
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("SESSIONPIPE_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("SESSIONPIPE_CONFIG_DIR", str(tmp_path / "config"))
+    for name in list(os.environ):
+        if name.startswith(("CLAUDE", "CODEX", "PI_", "XDG_", "GEMINI", "SESSIONPIPE_FAULT")):
+            monkeypatch.delenv(name)
