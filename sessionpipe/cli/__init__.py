@@ -1,0 +1,57 @@
+"""The command line: one module per group of commands, loaded when one of its commands runs."""
+
+from __future__ import annotations
+
+import importlib
+
+import click
+
+#: Command → the module that has it, in the order ``--help`` shows.
+MODULES = {
+    "install": "install",
+    "uninstall": "install",
+    "sinks": "sinks",
+    "status": "observe",
+    "doctor": "observe",
+    "sessions": "observe",
+    "tail": "observe",
+    "forget": "forget",
+    "flush": "work",
+    "worker": "work",
+    "demo": "demo",
+    "map": "map",
+    "filter": "text",
+    "redact": "text",
+    "version": "version",
+}
+
+
+class Commands(click.Group):
+    """A group that imports a command's module only when that command is wanted."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(MODULES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in MODULES:
+            return None
+        module = importlib.import_module(f"sessionpipe.cli.{MODULES[cmd_name]}")
+        command: click.Command = module.COMMANDS[cmd_name]
+        return command
+
+
+@click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="sessionpipe", message="sessionpipe %(version)s")
+def cli() -> None:
+    """See what your coding agents are doing, from wherever you look.
+
+    \b
+    sessionpipe demo                                  see it work, touching nothing of yours
+    sessionpipe install                               hook the agents on this machine
+    sessionpipe sinks add file:~/agents.ndjson --tier 1
+    sessionpipe tail                                  watch what happens, live
+    sessionpipe uninstall                             take every hook out again
+    """
+    from sessionpipe.paths import private_umask
+
+    private_umask()

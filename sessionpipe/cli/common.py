@@ -1,0 +1,52 @@
+"""What every command shares: failing in one line, and never printing what a session said raw."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import IO, Any, NoReturn
+
+import click
+
+from sessionpipe.paths import State, config_dir, state_dir
+
+# C0 and C1 controls, DEL, and the bidirectional overrides that can reorder a line on a terminal.
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
+class Fail(click.ClickException):
+    """It could not be done: one line on stderr that says what and how to mend it; exit status 1."""
+
+    exit_code = 1
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        click.echo(f"sessionpipe: {printable(self.message)}", file=file or sys.stderr)
+
+
+def printable(text: object) -> str:
+    """``text`` in one line without control characters: safe for a terminal whatever wrote it."""
+    line = _CONTROLS.sub(" ", str(text))
+    return line.encode("utf-8", "replace").decode("utf-8")
+
+
+def state() -> State:
+    """This person's state directory."""
+    return State(state_dir())
+
+
+def config_path() -> Path:
+    """This person's config directory."""
+    return config_dir()
+
+
+def echo_json(value: object) -> None:
+    """Print ``value`` as indented JSON: what every ``--json`` prints."""
+    import msgspec
+
+    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+
+
+def usage(message: str) -> NoReturn:
+    """Refuse how the command was called: exit status 2."""
+    raise click.UsageError(message)
