@@ -19,10 +19,11 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    # A hook starts this file by its path and with -I, so that it is found wherever it is installed;
-    # the folder of this file must not shadow anything, and the one above it must be importable.
-    here = __file__.rpartition("sessionpipe")[0].rstrip("/\\") or "/"
-    sys.path[:] = [entry for entry in sys.path if entry != f"{here}/sessionpipe"]
-    if here not in sys.path:
-        sys.path.append(here)
+    # A hook starts this file by its path and with -I, which puts no folder of ours on the path; the
+    # one above the package goes last, so that nothing in it shadows another module.
+    import os
+
+    above = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
+    if above not in sys.path:
+        sys.path.append(above)
     main()

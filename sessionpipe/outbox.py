@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -117,7 +117,8 @@ class SinkState(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     ``position`` is the last row the sink is past. ``paused`` is a pause the receiver caused, with its
     reason; the person's own pause is in the config. ``failures`` and ``next_attempt_ms`` are the
-    backoff; ``discovery`` is what the receiver's well-known file said.
+    backoff; ``batch_end`` is the last position of the batch being retried, so that a retry after a
+    restart is the same message; ``discovery`` is what the receiver's well-known file said.
     """
 
     name: str
@@ -127,6 +128,7 @@ class SinkState(msgspec.Struct, kw_only=True, omit_defaults=True):
     max_tier: int | None = None
     failures: int = 0
     next_attempt_ms: int = 0
+    batch_end: int = 0
     sent: int = 0
     dropped: int = 0
     last_error: str | None = None
@@ -313,6 +315,15 @@ class Outbox:
         (count,) = self._db.execute("SELECT COUNT(*) FROM events WHERE position > ?", (position,)).fetchone()
         return int(count)
 
+    def tally(self, position: int) -> dict[str, int]:
+        """How many events of each type are behind ``position``."""
+        return dict(
+            self._db.execute(
+                "SELECT type, COUNT(*) FROM events WHERE position > ? GROUP BY type ORDER BY type",
+                (position,),
+            ).fetchall()
+        )
+
     def count(self) -> tuple[int, int]:
         """How many events and how many sessions are stored."""
         (events,) = self._db.execute("SELECT COUNT(*) FROM events").fetchone()
@@ -362,6 +373,23 @@ class Outbox:
                 (sink.position, encode(sink), sink.name),
             )
 
+    def change_sink(self, name: str, change: Callable[[SinkState], SinkState | None]) -> SinkState | None:
+        """Load a sink's row, change it and write it back in one synced commit; what it then is.
+
+        Other processes pause, resume and replay a sink while a courier's request is under way: a
+        row written from what was loaded before would undo them. None from ``change`` leaves the row
+        alone; an unknown sink is None.
+        """
+        with self._transaction():
+            sink = self.sink(name)
+            changed = None if sink is None else change(sink)
+            if changed is not None:
+                self._db.execute(
+                    "UPDATE sinks SET position = ?, state = ? WHERE name = ?",
+                    (changed.position, encode(changed), name),
+                )
+            return changed or sink
+
     def remove_sink(self, name: str) -> None:
         """Forget a sink's cursor and state."""
         with self._transaction():
@@ -387,7 +415,7 @@ class Outbox:
     def prune_marks(self, names: Iterable[str]) -> None:
         """Drop done-marks of jobs whose files are durably gone."""
         with self._transaction():
-            self._db.executemany("DELETE FROM jobs_done WHERE name = ?", [(name,) for name in names])
+            Transaction(self._db).unmark(names)
 
     def pending_reads(self) -> list[PendingRead]:
         """Every transcript that is owed a read, the longest waiting first."""
@@ -517,6 +545,10 @@ class Transaction:
             "INSERT INTO jobs_done (name) VALUES (?) ON CONFLICT (name) DO NOTHING",
             [(name,) for name in names],
         )
+
+    def unmark(self, names: Iterable[str]) -> None:
+        """Drop done-marks of jobs whose files are durably gone."""
+        self._db.executemany("DELETE FROM jobs_done WHERE name = ?", [(name,) for name in names])
 
     def queue_read(self, session: Session, want: dict[str, Any], now_ms: int, due_ms: int) -> None:
         """Owe the session's transcript a read. A later turn's end takes the place of an earlier one."""

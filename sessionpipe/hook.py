@@ -1,0 +1,272 @@
+"""What an agent runs at each of its hooks: ``python -I -S hook.py HARNESS EVENT [ARGS]``.
+
+Reads standard input to its end, writes one job file, wakes or starts the worker, exits 0. Never a
+network call, a parse of the payload, a traceback, a byte on stderr.
+
+It uses only what a bare interpreter start has loaded already: importing `os` alone would cost more
+than everything below. The job file's format is DESIGN's: NUL-ended ``key=value`` records, an empty
+record, then the payload as it came.
+"""
+
+import sys
+import time
+
+try:
+    import _signal  # type: ignore[import-not-found]
+    import posix as system
+except ImportError:
+    import nt as system  # type: ignore[no-redef] # Windows: written with care, never run there.
+
+POSIX = system.__name__ == "posix"
+
+#: Exact names, never a pattern: agents hand their hooks API keys and messaging tokens. A test holds
+#: this equal to what the adapters ask for and the protocol needs.
+FORWARDED = (
+    "APPDATA",
+    "CLAUDE_CODE_ENTRYPOINT",
+    "CLAUDE_CODE_HOST_SESSION_ID",
+    "CLAUDE_CODE_SESSION_ATTENDED",
+    "CLAUDE_CODE_SESSION_ID",
+    "CLAUDE_CONFIG_DIR",
+    "CLAUDE_PID",
+    "CLAUDE_PROJECT_DIR",
+    "CODEX_HOME",
+    "COPILOT_HOME",
+    "CURSOR_PROJECT_DIR",
+    "CURSOR_VERSION",
+    "DEVIN_PROJECT_DIR",
+    "GEMINI_CLI_HOME",
+    "HOME",
+    "PI_CODING_AGENT_DIR",
+    "SESSIONPIPE_ASKED_BY",
+    "SESSIONPIPE_LAUNCHED_BY",
+    "USERPROFILE",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+)
+
+#: What a harness must be answered, by harness and event; an event not named gets ``*``.
+ANSWERS = {"antigravity": {"*": b"{}", "PreToolUse": b""}, "cursor": {"*": b"{}"}}
+
+PAYLOAD_LIMIT = 32 << 20
+STDIN_SECONDS = 2.0
+CHUNK = 1 << 20
+
+
+class Late(Exception):
+    """Standard input did not end in time."""
+
+
+def main(argv: list[str]) -> None:
+    # Taken first: jobs are recorded in the order their hooks started, not the order they were read.
+    now = time.time_ns()
+    harness, event = (*argv[1:3], "", "")[:2]
+    environ = environment()
+    answer = ANSWERS.get(harness)
+    if answer:
+        try:
+            system.write(1, answer.get(event, answer["*"]))
+        except OSError:
+            pass  # Nobody listens; the event is recorded all the same.
+    payload, partial = read_stdin()
+    state = state_directory(environ)
+    header = job_header(argv, harness, event, now // 1_000_000, environ, partial)
+    name = b"%020d-%d-%s.job" % (now, system.getpid(), system.urandom(4).hex().encode())
+    if write_job(state, name, [header, *payload]) and b"SESSIONPIPE_NO_WORKER" not in environ:
+        wake(state, environ)
+
+
+def environment() -> dict[bytes, bytes]:
+    """The environment as bytes, whatever the platform."""
+    if POSIX:
+        return system.environ
+    pairs: dict[str, str] = system.environ  # type: ignore[assignment]
+    return {argument(name): argument(value) for name, value in pairs.items()}
+
+
+def state_directory(environ: dict[bytes, bytes]) -> bytes:
+    """``SESSIONPIPE_STATE_DIR`` (the launcher always says it), else where platformdirs would put it."""
+    if chosen := environ.get(b"SESSIONPIPE_STATE_DIR"):
+        return chosen
+    home = environ.get(b"HOME", b"")
+    if not POSIX:
+        return environ[b"LOCALAPPDATA"] + b"\\sessionpipe\\sessionpipe"
+    if sys.platform == "darwin":
+        return home + b"/Library/Application Support/sessionpipe"
+    return (environ.get(b"XDG_STATE_HOME", b"").strip() or home + b"/.local/state") + b"/sessionpipe"
+
+
+def read_stdin() -> tuple[list[bytes], bool]:
+    """All of standard input as chunks, and whether it was cut. A terminal or a closed one is empty.
+
+    More than the limit is drained, so that the harness's write never blocks or fails, and dropped.
+    What has come after two seconds is taken as it is.
+    """
+    chunks: list[bytes] = []
+    size = 0
+    if system.isatty(0):
+        return chunks, False
+    if POSIX:
+        _signal.signal(_signal.SIGALRM, late)
+        _signal.setitimer(_signal.ITIMER_REAL, STDIN_SECONDS)
+    try:
+        while chunk := system.read(0, CHUNK):
+            if size < PAYLOAD_LIMIT:
+                chunks.append(chunk[: PAYLOAD_LIMIT - size])
+            size += len(chunk)
+    except (Late, OSError):
+        pass
+    if POSIX:
+        # Also because an interval timer survives exec, and the worker has no handler for it.
+        _signal.setitimer(_signal.ITIMER_REAL, 0)
+    return chunks, size > PAYLOAD_LIMIT
+
+
+def late(signum: int, frame: object) -> None:
+    raise Late
+
+
+def job_header(
+    argv: list[str], harness: str, event: str, at_ms: int, environ: dict[bytes, bytes], partial: bool
+) -> bytes:
+    try:
+        cwd = system.getcwdb() if POSIX else system.getcwd().encode("utf-8", "replace")
+    except OSError:
+        cwd = b""  # The agent's folder may have been deleted under it.
+    records = [
+        b"v=1",
+        b"harness=" + argument(harness),
+        b"event=" + argument(event),
+        b"at_ms=%d" % at_ms,
+        b"cwd=" + cwd,
+        b"ppid=%d" % system.getppid(),
+    ]
+    records += [b"arg=" + argument(extra) for extra in argv[3:]]
+    if partial:
+        records.append(b"partial=1")
+    for name in FORWARDED:
+        key = name.encode()
+        if key in environ:
+            records.append(b"env." + key + b"=" + environ[key])
+    return b"\0".join(records) + b"\0\0"
+
+
+def argument(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def write_job(state: bytes, name: bytes, parts: list[bytes]) -> bool:
+    """Write beside the queue, then rename into it: the worker never sees half a job."""
+    whole = b"".join(parts)
+    temporary, final = state + b"/spool/tmp/" + name, state + b"/spool/new/" + name
+    flags = system.O_WRONLY | system.O_CREAT | system.O_EXCL | getattr(system, "O_BINARY", 0)
+    try:
+        fd = system.open(temporary, flags, 0o600)
+    except FileNotFoundError:
+        make_directories(state)
+        fd = system.open(temporary, flags, 0o600)
+    try:
+        view = memoryview(whole)
+        while view:
+            view = view[system.write(fd, view) :]
+        system.close(fd)
+        system.rename(temporary, final)
+    except OSError:
+        system.unlink(temporary)
+        return False
+    return True
+
+
+def make_directories(state: bytes) -> None:
+    path = b""
+    for part in (state + b"/spool/tmp").split(b"/"):
+        path += part + b"/"
+        try:
+            system.mkdir(path, 0o700)
+        except OSError:
+            continue
+    try:
+        system.mkdir(state + b"/spool/new", 0o700)
+    except FileExistsError:
+        return
+
+
+def wake(state: bytes, environ: dict[bytes, bytes]) -> None:
+    """One byte to a worker that listens; else start one.
+
+    The reading end is opened before the worker is started and handed to it: from that moment every
+    other hook of a burst finds a reader and starts nothing, and a worker that dies while starting
+    closes it by dying.
+    """
+    if not POSIX:
+        start_marked(state)
+        return
+    fifo = state + b"/worker.fifo"
+    try:
+        fd = system.open(fifo, system.O_WRONLY | system.O_NONBLOCK)
+    except FileNotFoundError:
+        system.mkfifo(fifo, 0o600)
+    except OSError:
+        pass  # ENXIO: nobody reads.
+    else:
+        try:
+            system.write(fd, b"j")
+        except BlockingIOError:
+            pass  # Full of bytes nobody read yet: those will wake it.
+        return
+    reading = system.open(fifo, system.O_RDONLY | system.O_NONBLOCK)
+    # The worker must hold nothing of the agent's: a pipe kept open would keep the agent waiting.
+    system.dup2(reading, 3)
+    system.closerange(4, 4096)
+    spawn(state, environ)
+
+
+def worker_command() -> list[str]:
+    """The interpreter that runs this hook, isolated, on the package beside this file."""
+    # Where the source is, also when this runs from a compiled copy elsewhere.
+    package = main.__code__.co_filename.rpartition("/" if POSIX else "\\")[0] or "."
+    return [sys.executable, "-I", package + "/__main__.py", "worker"]
+
+
+def spawn(state: bytes, environ: dict[bytes, bytes]) -> None:
+    """Start the worker: its own session, ``/`` as its folder, null as its stdio, descriptor 3 the FIFO."""
+    command = worker_command()
+    environ = {**environ, b"SESSIONPIPE_STATE_DIR": state}
+    system.chdir("/")
+    null = [(system.POSIX_SPAWN_OPEN, fd, "/dev/null", system.O_RDWR, 0) for fd in (0, 1, 2)]
+    try:
+        system.posix_spawn(command[0], command, environ, file_actions=null, setsid=True)
+    except NotImplementedError:
+        # A platform whose posix_spawn knows no setsid.
+        if system.fork() == 0:
+            system.setsid()
+            fd = system.open("/dev/null", system.O_RDWR)
+            for standard in (0, 1, 2):
+                system.dup2(fd, standard)
+            system.execve(command[0], command, environ)
+
+
+def start_marked(state: bytes) -> None:
+    """Without FIFOs: start a worker unless one was started within the last second."""
+    marker = state + b"/starting"
+    try:
+        if time.time() - system.stat(marker).st_mtime < 1:
+            return
+    except OSError:
+        pass
+    system.close(system.open(marker, system.O_WRONLY | system.O_CREAT | system.O_TRUNC, 0o600))
+    system.putenv("SESSIONPIPE_STATE_DIR", state.decode("utf-8", "replace"))
+    detached = 4  # P_DETACH
+    system.spawnv(  # type: ignore[attr-defined]
+        detached, sys.executable, [f'"{part}"' for part in worker_command()]
+    )
+
+
+if __name__ == "__main__":
+    try:
+        system.umask(0o077)
+        main(sys.argv)
+    except BaseException:  # noqa: S110
+        pass  # Whatever happened, the agent must not notice.
+    finally:
+        system._exit(0)
