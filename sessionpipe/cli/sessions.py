@@ -1,0 +1,102 @@
+"""``sessionpipe sessions``: what runs, what waits for the person, what ended."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any
+
+import click
+
+from sessionpipe.cli.common import echo_json, printable, state
+from sessionpipe.cli.render import STYLES, Tone, ago, colour_wanted, columns_of, cut, session_name, table
+from sessionpipe.cli.store import looking
+from sessionpipe.outbox import SessionRow
+from sessionpipe.protocol import rfc3339, short_id
+
+#: How many sessions the table shows; `--json` has them all.
+SHOWN = 30
+
+_TONES: dict[str, Tone] = {"working": "plain", "needs you": "needs", "idle": "good", "ended": "quiet"}
+
+
+def standing(row: SessionRow) -> str:
+    """Where a session stands by what was heard of it: ``working``, ``needs you``, ``idle``, ``ended``.
+
+    It is no verdict on what was not heard: a session whose agent was killed in a turn stays ``working``,
+    and when it was last heard of stands beside it. The keys are those of what fold remembers.
+    """
+    memory = row.state
+    if any(attention.get("kind") != "idle" for attention in memory.get("open", {}).values()):
+        return "needs you"
+    turn = memory.get("turn")
+    if turn is None:
+        # A transcript that was read late may come after the end; nothing but an end forgets the turn.
+        return "ended" if row.last_type in ("session.ended", "turn.transcript") else "idle"
+    return "idle" if turn.get("over") else "working"
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Every session, as JSON.")
+def sessions(as_json: bool) -> None:
+    """List the sessions that were recorded, the most recently active first.
+
+    The first column names a session in `tail --session` and `forget`; its beginning is enough.
+
+    \b
+    Examples:
+      sessionpipe sessions
+      sessionpipe sessions --json | jq '.[] | select(.state == "needs you")'
+    """
+    with looking(state()) as outbox:
+        rows = outbox.sessions() if outbox else []
+    if as_json:
+        echo_json([as_data(row) for row in rows])
+        return
+    if not rows:
+        click.echo("no session is recorded yet; `sessionpipe install` hooks your agents")
+        return
+    _show(rows[:SHOWN])
+    if len(rows) > SHOWN:
+        click.echo(f"and {len(rows) - SHOWN} older ones; --json has them all")
+
+
+def as_data(row: SessionRow) -> dict[str, Any]:
+    """One session as ``--json`` prints it: where it stands, and its session block (protocol §3)."""
+    return {
+        "short_id": short_id(row.harness, row.id),
+        "harness": row.harness,
+        "id": row.id,
+        "state": standing(row),
+        "first_at": rfc3339(row.first_ms),
+        "last_at": rfc3339(row.last_ms),
+        "last_type": row.last_type,
+        "events": row.next_seq,
+        **row.block,
+    }
+
+
+def _show(rows: list[SessionRow]) -> None:
+    now = int(time.time() * 1000)
+    cells = [
+        (
+            short_id(row.harness, row.id),
+            row.harness,
+            standing(row),
+            f"{row.last_type} {ago(row.last_ms, now)}",
+            cut(session_name(row.block), 40),
+            str(row.block.get("branch", "")),
+            str(row.block.get("model", "")),
+        )
+        for row in rows
+    ]
+    lines = table([("id", "harness", "state", "last heard", "folder: title", "branch", "model"), *cells])
+    colour = colour_wanted(sys.stdout)
+    columns = columns_of(sys.stdout)
+    for number, text in enumerate(lines):
+        text = printable(cut(text, columns) if columns else text)
+        tone: Tone = "quiet" if number == 0 else _TONES[cells[number - 1][2]]
+        click.echo(click.style(text, **STYLES[tone]) if colour else text)
+
+
+COMMANDS = {"sessions": sessions}
