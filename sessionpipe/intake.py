@@ -7,6 +7,7 @@ share one commit; the job files go only after it.
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
@@ -66,14 +67,14 @@ class Intake:
         self._retired: list[str] = outbox.marks()
         # Jobs that could not even be set aside (a full disk): left where they are, tried again by
         # the next worker, out of the way of those behind them.
-        self._stuck: set[str] = set()
+        self.stuck: set[str] = set()
         self._spool.unlink(self._retired)
         self._spool.sync()
 
     def run(self) -> int:
         """Take every waiting job; how many there were."""
         taken = 0
-        while names := [name for name in self._spool.names() if name not in self._stuck]:
+        while names := [name for name in self._spool.names() if name not in self.stuck]:
             while names:
                 batch, names = names[:BATCH_JOBS], names[BATCH_JOBS:]
                 taken += self._take(batch)
@@ -111,7 +112,7 @@ class Intake:
                 # A fault of ours in one payload must neither lose it nor hold up the others.
                 if self._set_aside(name, f"could not be mapped: {error!r}", job, None):
                     done.append(name)
-        self._record(mapped, done)
+        self._record_each(mapped, done)
         return len(done)
 
     def _set_aside(self, name: str, reason: str, job: Job | None, belongs_to: str | None) -> bool:
@@ -122,11 +123,25 @@ class Intake:
             if job is None:
                 self._spool.discard(name)
         except OSError as error:
-            self._stuck.add(name)
+            self.stuck.add(name)
             self._log("error", f"job of {whose} cannot be set aside ({error}); it stays in the spool")
             return False
         self._log("warning", f"job of {whose} set aside{hint}: {reason}")
         return True
+
+    def _record_each(self, mapped: list[Mapped], done: list[str]) -> None:
+        try:
+            self._record(mapped, done)
+        except (OSError, sqlite3.Error):
+            raise  # The disk or the database: nothing is wrong with the jobs, and all of them wait.
+        except Exception as error:
+            if len(mapped) > 1:
+                # One of them cannot be recorded; found by taking each by itself, in order.
+                for item in mapped:
+                    self._record_each([item], [item.job.name])
+                self._record([], [name for name in done if name not in {item.job.name for item in mapped}])
+            elif self._set_aside(done[0], f"could not be recorded: {error!r}", mapped[0].job, None):
+                self._record([], done)
 
     def _record(self, mapped: list[Mapped], done: list[str]) -> None:
         if not done:
@@ -350,15 +365,18 @@ def cut_blob(value: Any, limit: int) -> Any:
     """
     if isinstance(value, str) and len(value) * 6 + 2 <= limit:
         return value
-    encoded = encode(value)
-    if len(encoded) <= limit:
-        return value
-    longest = limit
-    while longest >= 128:
-        shorter = _cut_strings(value, longest)
-        if len(encode(shorter)) <= limit:
-            return shorter
-        longest //= 2
+    try:
+        encoded = encode(value)
+        if len(encoded) <= limit:
+            return value
+        longest = limit
+        while longest >= 128:
+            shorter = _cut_strings(value, longest)
+            if len(encode(shorter)) <= limit:
+                return shorter
+            longest //= 2
+    except RecursionError:
+        return "(nested too deeply to be kept)"
     return encoded[: limit // 2].decode("utf-8", "ignore")[: limit // 4] + "…"
 
 

@@ -154,9 +154,10 @@ class Session(msgspec.Struct):
 class PendingRead(NamedTuple):
     """A transcript that is owed a read. ``due_ms`` is None while it sleeps."""
 
-    sid: int
     harness: str
     session: str
+    first_ms: int
+    transcript: dict[str, Any]
     want: dict[str, Any]
     queued_ms: int
     due_ms: int | None
@@ -420,10 +421,16 @@ class Outbox:
     def pending_reads(self) -> list[PendingRead]:
         """Every transcript that is owed a read, the longest waiting first."""
         rows = self._db.execute(
-            "SELECT sid, harness, id, want, queued_ms, due_ms FROM pending_reads JOIN sessions USING (sid)"
-            " ORDER BY queued_ms"
+            "SELECT harness, id, first_ms, transcript, want, queued_ms, due_ms"
+            " FROM pending_reads JOIN sessions USING (sid) ORDER BY queued_ms"
         ).fetchall()
-        return [PendingRead._make((*row[:3], msgspec.json.decode(row[3]), *row[4:])) for row in rows]
+        decode = msgspec.json.decode
+        return [PendingRead._make((*row[:3], decode(row[3]), decode(row[4]), *row[5:])) for row in rows]
+
+    def wake_reads(self, due_ms: int) -> None:
+        """A worker started: every read that sleeps is due again."""
+        with self._transaction():
+            self._db.execute("UPDATE pending_reads SET due_ms = ? WHERE due_ms IS NULL", (due_ms,))
 
     # --- erasing ------------------------------------------------------------------------------
 

@@ -65,6 +65,7 @@ class State:
         self.spool = root / "spool"
         self.outbox = root / "outbox.db"
         self.lock = root / "worker.lock"
+        self.yielding = root / "worker.yield"
         self.fifo = root / "worker.fifo"
         self.log = root / "log" / "sessionpipe.log"
         self.manifest = root / "install.json"

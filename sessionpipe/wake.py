@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-import os
-
+from sessionpipe.liveness import send
 from sessionpipe.paths import State
 
+#: What a byte in the FIFO says: look at the stores; or try every sink now, whatever its backoff.
+LOOK, FORCE = b"w", b"f"
 
-def wake(state: State) -> bool:
+
+def wake(state: State, byte: bytes = LOOK) -> bool:
     """Send the worker's FIFO a byte; whether a worker was there to read it.
 
-    A missing FIFO, or one nobody reads, is no error: the next hook starts a worker, and a worker
-    reads the stores before it sleeps.
+    Without one nothing is lost: the next hook starts a worker, and a worker reads the stores before
+    it sleeps.
     """
-    try:
-        fifo = os.open(state.fifo, os.O_WRONLY | os.O_NONBLOCK)
-    except OSError:
-        return False
-    try:
-        os.write(fifo, b"w")
-    except BlockingIOError:
-        pass  # Full of earlier bytes: it will wake all the same.
-    except OSError:
-        return False
-    finally:
-        os.close(fifo)
-    return True
+    return send(state.fifo, byte)

@@ -1,0 +1,59 @@
+"""``worker`` and ``flush``: running the pipe by hand."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from sessionpipe.cli.common import Fail, config_path, state
+
+
+@click.command()
+@click.option("--foreground", is_flag=True, help="Stay until interrupted, and serve stdout sinks too.")
+def worker(foreground: bool) -> None:
+    """Record what hooks left and deliver it.
+
+    Hooks start a worker by themselves; this is for running one by hand.
+
+    \b
+    Example:
+      sessionpipe worker --foreground
+    """
+    from sessionpipe.worker import foreground as stay
+    from sessionpipe.worker import main
+
+    if not foreground:
+        sys.exit(main())
+    try:
+        if not stay(state(), config_path()):
+            raise Fail(
+                "another worker is at work; it leaves by itself, or stop it (`sessionpipe status` names it)"
+            )
+    except OSError as error:
+        raise Fail(f"the state directory {state().root} cannot be used: {error}") from error
+
+
+@click.command()
+def flush() -> None:
+    """Record and deliver everything now, and say what could not be.
+
+    One attempt per sink, whatever its backoff; at most 30 seconds. Exit status 1 when something is
+    left.
+
+    \b
+    Example:
+      sessionpipe flush
+    """
+    from sessionpipe.outbox import OutboxError
+    from sessionpipe.worker import flush as run
+
+    try:
+        left = run(state(), config_path())
+    except (OSError, OutboxError) as error:
+        raise Fail(f"the state directory {state().root} cannot be used: {error}") from error
+    if left:
+        raise Fail("; ".join(left))
+
+
+COMMANDS = {"worker": worker, "flush": flush}

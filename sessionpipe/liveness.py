@@ -1,0 +1,159 @@
+"""Who works: the lock one worker holds, and the FIFO it listens on.
+
+Imported before anything heavy, because a worker that loses the lock should have cost nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import stat
+import time
+
+from sessionpipe.paths import State
+
+#: The descriptor on which a hook hands the FIFO's reading end to the worker it starts.
+INHERITED = 3
+
+
+class Lock:
+    """``flock`` on the worker's lock file; the kernel lets go of it however the process ends."""
+
+    def __init__(self, state: State) -> None:
+        self._path = state.lock
+        self._fd: int | None = None
+
+    def acquire(self, patience_s: float = 0) -> bool:
+        """Take the lock, waiting at most ``patience_s`` for it; whether it is held now."""
+        deadline = time.monotonic() + patience_s
+        fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        while True:
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except OSError:
+                if time.monotonic() >= deadline:
+                    os.close(fd)
+                    return False
+                time.sleep(0.02)
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, b"%d\n" % os.getpid(), 0)
+        self._fd = fd
+        return True
+
+    def release(self) -> None:
+        """Let go of the lock."""
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+    def still_there(self) -> bool:
+        """Whether the file that is locked is still the one others would lock.
+
+        When somebody removed the state directory, what this worker holds keeps nobody out any more.
+        """
+        try:
+            named = self._path.stat()
+        except OSError:
+            return False
+        held = os.fstat(self._fd) if self._fd is not None else None
+        return held is not None and (held.st_dev, held.st_ino) == (named.st_dev, named.st_ino)
+
+
+class Fifo:
+    """The FIFO a worker listens on: whoever opens it for writing knows that somebody reads."""
+
+    def __init__(self, path: os.PathLike[str]) -> None:
+        self._path = path
+        self._reading: int | None = None
+        self._writing: int | None = None
+
+    def open(self, inherited: int | None = None) -> None:
+        """Listen, on the ``inherited`` reading end if a hook handed one over."""
+        if self._reading is not None:
+            return
+        with contextlib.suppress(FileExistsError):
+            os.mkfifo(self._path, 0o600)
+        flags = os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+        fresh = os.open(self._path, os.O_RDONLY | flags)
+        if not stat.S_ISFIFO(os.fstat(fresh).st_mode):
+            os.close(fresh)
+            raise OSError(f"{self._path} is not a FIFO; remove it")
+        self._reading = fresh
+        # A writing end of our own, or every hook that closes its end would leave us an end-of-file
+        # that reads as "ready" for ever.
+        self._writing = os.open(self._path, os.O_WRONLY | flags)
+        if inherited is not None:
+            # Ours is open before the hook's is closed: no hook of the burst finds no reader.
+            os.close(inherited)
+
+    def fileno(self) -> int | None:
+        """The reading end, for ``select``; None while closed."""
+        return self._reading
+
+    def drain(self) -> bytes:
+        """The bytes that have come since the last time."""
+        got = b""
+        with contextlib.suppress(BlockingIOError):
+            while self._reading is not None and (more := os.read(self._reading, 4096)):
+                got += more
+        return got
+
+    def poke(self) -> None:
+        """Make this process's own ``select`` return."""
+        if self._writing is not None:
+            with contextlib.suppress(OSError):
+                os.write(self._writing, b"i")
+
+    def close(self) -> None:
+        """Stop listening: from now on a hook starts a worker."""
+        for fd in (self._reading, self._writing):
+            if fd is not None:
+                os.close(fd)
+        self._reading = self._writing = None
+
+
+def send(path: os.PathLike[str], byte: bytes) -> bool:
+    """Write ``byte`` to a FIFO somebody reads; whether somebody does."""
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        # A regular file in its place would take any byte and tell nobody.
+        if not stat.S_ISFIFO(os.fstat(fd).st_mode):
+            return False
+        with contextlib.suppress(BlockingIOError):
+            os.write(fd, byte)  # Full of earlier bytes: they will do.
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
+
+
+def inherited_fifo(state: State) -> int | None:
+    """The descriptor a hook handed over, when this process was started by one."""
+    try:
+        handed, named = os.fstat(INHERITED), state.fifo.stat()
+    except OSError:
+        return None
+    same = (handed.st_dev, handed.st_ino) == (named.st_dev, named.st_ino)
+    return INHERITED if same and stat.S_ISFIFO(handed.st_mode) else None
+
+
+def worker_alive(state: State) -> tuple[bool, int | None]:
+    """Whether a worker holds the lock, and its process id. Creates nothing."""
+    try:
+        fd = os.open(state.lock, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return False, None
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        text = os.read(fd, 32).decode("ascii", "replace").strip()
+        return True, int(text) if text.isdigit() else None
+    finally:
+        os.close(fd)
+    return False, None
