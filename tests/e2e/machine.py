@@ -1,0 +1,128 @@
+"""A made-up machine: a home, a state and a config directory, and the real commands run on them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from sessionpipe.liveness import worker_alive
+from sessionpipe.outbox import Outbox
+from sessionpipe.paths import State
+
+SESSIONPIPE = [sys.executable, "-m", "sessionpipe"]
+HOOK = Path(__file__).resolve().parents[2] / "sessionpipe" / "hook.py"
+
+
+def wait_for(condition: Callable[[], Any], what: str, seconds: float = 30.0) -> Any:
+    """Wait until ``condition`` is true and return what it was; fail naming ``what`` after ``seconds``."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if value := condition():
+            return value
+        time.sleep(0.01)
+    raise AssertionError(f"waited {seconds:.0f} s in vain for {what}")
+
+
+class Machine:
+    """One person's machine below ``root``."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.home = root / "person"
+        self.state = State(root / "state dir's")
+        self.config = root / "config"
+        self.home.mkdir()
+
+    def environment(self, **extra: str) -> dict[str, str]:
+        return {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.home),
+            "SESSIONPIPE_STATE_DIR": str(self.state.root),
+            "SESSIONPIPE_CONFIG_DIR": str(self.config),
+            **extra,
+        }
+
+    def sessionpipe(
+        self, *argv: str, check: bool = True, stdin: str = "", **extra: str
+    ) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [*SESSIONPIPE, *argv],
+            env=self.environment(**extra),
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            cwd=self.home,
+        )
+        if check and done.returncode:
+            raise AssertionError(f"{argv}: exit {done.returncode}\n{done.stdout}\n{done.stderr}")
+        return done
+
+    def hook(
+        self, harness: str, event: str, payload: bytes | dict[str, Any] = b"", *args: str, **extra: str
+    ) -> subprocess.CompletedProcess[bytes]:
+        """Fire a hook as the launcher does, without the shell."""
+        if isinstance(payload, dict):
+            payload = json.dumps(payload).encode()
+        return subprocess.run(
+            [sys.executable, "-I", "-S", str(HOOK), harness, event, *args],
+            env=self.environment(**extra),
+            input=payload,
+            capture_output=True,
+            timeout=60,
+            cwd=self.home,
+        )
+
+    @contextlib.contextmanager
+    def outbox(self) -> Iterator[Outbox]:
+        self.state.root.mkdir(parents=True, exist_ok=True)
+        outbox = Outbox.open(self.state.outbox)
+        try:
+            yield outbox
+        finally:
+            outbox.close()
+
+    def events(self) -> list[dict[str, Any]]:
+        """Everything in the outbox, in order."""
+        with self.outbox() as outbox:
+            return [json.loads(row.body) for row in outbox.read(0, 1_000_000, max_bytes=1 << 40)]
+
+    def worker(self) -> int | None:
+        """The process id of the worker that holds the lock."""
+        alive, pid = worker_alive(self.state)
+        return pid if alive else None
+
+    def kill_worker(self) -> bool:
+        """``kill -9`` of whatever worker runs; whether there was one."""
+        pid = self.worker()
+        if pid is None:
+            return False
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        return True
+
+    def workers(self) -> list[int]:
+        """Every worker process of this machine, from the kernel's table."""
+        found = []
+        for entry in Path("/proc").iterdir():
+            if not entry.name.isdigit():
+                continue
+            with contextlib.suppress(OSError):
+                argv = (entry / "cmdline").read_bytes().split(b"\0")
+                if b"worker" in argv and str(self.state.root).encode() in (entry / "environ").read_bytes():
+                    found.append(int(entry.name))
+        return found
+
+    def stop(self) -> None:
+        """Leave no worker behind."""
+        for pid in self.workers():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)

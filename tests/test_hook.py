@@ -1,0 +1,263 @@
+"""The hook: one job file, exit 0, silence, whatever the circumstances."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import platformdirs
+import pytest
+
+from sessionpipe import hook
+from sessionpipe.spool import Job, Spool
+
+HOOK = Path(hook.__file__)
+
+
+def run(
+    *argv: str, state: Path | None, stdin: bytes | int = b"", cwd: Path | None = None, **env: str
+) -> subprocess.CompletedProcess[bytes]:
+    """Run the hook as a harness's shell would, with no worker unless the test says otherwise."""
+    environ = {"HOME": os.environ["HOME"], "SESSIONPIPE_NO_WORKER": "1", **env}
+    if state is not None:
+        environ["SESSIONPIPE_STATE_DIR"] = str(state)
+    given = {"input": stdin} if isinstance(stdin, bytes) else {"stdin": stdin}
+    return subprocess.run(
+        [sys.executable, "-I", "-S", str(HOOK), *argv],
+        env=environ,
+        cwd=cwd,
+        capture_output=True,
+        timeout=30,
+        **given,
+    )
+
+
+def assert_unnoticed(done: subprocess.CompletedProcess[bytes]) -> None:
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+def jobs(state: Path) -> list[Job]:
+    spool = Spool(state / "spool")
+    return [spool.read(name) for name in spool.names()]
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    return tmp_path / "state"
+
+
+def test_a_firing_becomes_one_job_with_the_payload_as_it_came(state: Path, tmp_path: Path) -> None:
+    payload = b'{"session_id": "\xf0\x9f\x98\x80", "n": 1}\n\0tail'
+    assert_unnoticed(run("claude-code", "Stop", state=state, stdin=payload, cwd=tmp_path))
+    (job,) = jobs(state)
+    assert (job.harness, job.event, job.payload, job.cwd) == ("claude-code", "Stop", payload, str(tmp_path))
+    assert job.partial is False
+
+
+def test_extra_arguments_come_in_order(state: Path) -> None:
+    run("codex", "notify", '{"type":"agent-turn-complete"}', "", state=state)
+    assert jobs(state)[0].args == ('{"type":"agent-turn-complete"}', "")
+
+
+def test_only_variables_on_the_list_are_kept(state: Path) -> None:
+    run(
+        "codex",
+        "Stop",
+        state=state,
+        CODEX_HOME="/x",
+        OPENAI_API_KEY="k",
+        CODEX_HOME_TOO="t",
+        CLAUDE_CODE_TOKEN="u",
+    )
+    assert set(jobs(state)[0].env) == {"HOME", "CODEX_HOME"}
+
+
+def test_jobs_are_named_so_that_bytewise_order_is_the_order_of_firing(state: Path) -> None:
+    for number in range(5):
+        run("codex", str(number), state=state)
+    assert [job.event for job in jobs(state)] == list("01234")
+
+
+def test_everything_it_makes_is_private(state: Path) -> None:
+    run("codex", "Stop", state=state)
+    modes = {path: path.stat().st_mode & 0o777 for path in [state, *state.rglob("*")]}
+    assert {mode for path, mode in modes.items() if path.is_dir()} == {0o700}
+    assert {mode for path, mode in modes.items() if path.is_file()} == {0o600}
+
+
+def test_it_loads_no_module_beyond_a_bare_start(state: Path) -> None:
+    def imported(*command: str) -> set[str]:
+        done = subprocess.run(
+            [sys.executable, "-I", "-S", "-X", "importtime", *command],
+            env={"HOME": "/nowhere", "SESSIONPIPE_STATE_DIR": str(state), "SESSIONPIPE_NO_WORKER": "1"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=True,
+        )
+        return {line.rpartition(b"|")[2].decode().strip() for line in done.stderr.splitlines()}
+
+    bare = imported("-c", "pass")
+    assert imported(str(HOOK), "codex", "Stop") - bare == set()
+    assert jobs(state)
+
+
+class TestStandardInput:
+    def test_closed(self, state: Path) -> None:
+        command = f'exec "{sys.executable}" -I -S "{HOOK}" codex Stop <&-'
+        environ = {"SESSIONPIPE_STATE_DIR": str(state), "SESSIONPIPE_NO_WORKER": "1"}
+        assert_unnoticed(subprocess.run(["sh", "-c", command], env=environ, capture_output=True))
+        assert jobs(state)[0].payload == b""
+
+    def test_a_terminal_is_empty_input(self, state: Path) -> None:
+        leader, follower = pty.openpty()
+        try:
+            assert_unnoticed(run("codex", "Stop", state=state, stdin=follower))
+        finally:
+            os.close(leader)
+            os.close(follower)
+        assert jobs(state)[0].payload == b""
+
+    def test_that_never_ends_is_taken_as_it_is(self, state: Path) -> None:
+        reading, writing = os.pipe()
+        try:
+            os.write(writing, b'{"half":')
+            assert_unnoticed(run("codex", "Stop", state=state, stdin=reading))
+        finally:
+            os.close(writing)
+            os.close(reading)
+        assert jobs(state)[0].payload == b'{"half":'
+
+    def test_that_is_huge_is_drained_cut_and_marked(self, state: Path) -> None:
+        assert_unnoticed(run("codex", "Stop", state=state, stdin=b"x" * (hook.PAYLOAD_LIMIT + 4097)))
+        (job,) = jobs(state)
+        assert (len(job.payload), job.partial) == (hook.PAYLOAD_LIMIT, True)
+
+    def test_that_is_just_within_the_limit_is_whole(self, state: Path) -> None:
+        run("codex", "Stop", state=state, stdin=b"x" * hook.PAYLOAD_LIMIT)
+        (job,) = jobs(state)
+        assert (len(job.payload), job.partial) == (hook.PAYLOAD_LIMIT, False)
+
+
+class TestTrouble:
+    def test_no_arguments(self, state: Path) -> None:
+        assert_unnoticed(run(state=state))
+
+    def test_no_environment(self) -> None:
+        done = subprocess.run(
+            [sys.executable, "-I", "-S", str(HOOK), "codex"], env={}, capture_output=True, input=b""
+        )
+        assert_unnoticed(done)
+
+    def test_a_state_directory_that_is_a_file(self, state: Path) -> None:
+        state.write_text("in the way")
+        assert_unnoticed(run("codex", "Stop", state=state))
+        assert state.read_text() == "in the way"
+
+    def test_a_state_directory_below_nothing_writable(self) -> None:
+        assert_unnoticed(run("codex", "Stop", state=Path("/proc/self/nowhere")))
+
+    def test_a_full_disk_leaves_no_half_job(self, state: Path) -> None:
+        if not Path("/dev/full").exists():
+            pytest.skip("no /dev/full here")
+        run("codex", "Stop", state=state)
+        (job,) = (state / "spool" / "new").iterdir()
+        job.unlink()
+        # A file system with no room: the write fails as a full disk's does.
+        limited = f'ulimit -f 1; exec "{sys.executable}" -I -S "{HOOK}" codex Stop'
+        environ = {"SESSIONPIPE_STATE_DIR": str(state), "SESSIONPIPE_NO_WORKER": "1"}
+        done = subprocess.run(["bash", "-c", limited], env=environ, input=b"x" * 100_000, capture_output=True)
+        assert_unnoticed(done)
+        assert list((state / "spool" / "new").iterdir()) == []
+        assert list((state / "spool" / "tmp").iterdir()) == []
+
+    def test_a_folder_deleted_under_the_agent(self, state: Path, tmp_path: Path) -> None:
+        gone = tmp_path / "gone"
+        gone.mkdir()
+        command = f'rmdir "{gone}"; exec "{sys.executable}" -I -S "{HOOK}" codex Stop'
+        environ = {"SESSIONPIPE_STATE_DIR": str(state), "SESSIONPIPE_NO_WORKER": "1"}
+        assert_unnoticed(
+            subprocess.run(
+                ["/bin/sh", "-c", command], env=environ, cwd=gone, capture_output=True, input=b"{}"
+            )
+        )
+        assert (jobs(state)[0].cwd, jobs(state)[0].payload) == ("", b"{}")
+
+    def test_closed_output_streams(self, state: Path) -> None:
+        command = f'exec "{sys.executable}" -I -S "{HOOK}" cursor stop >&- 2>&-'
+        environ = {"SESSIONPIPE_STATE_DIR": str(state), "SESSIONPIPE_NO_WORKER": "1"}
+        done = subprocess.run(["sh", "-c", command], env=environ, capture_output=True, input=b"{}")
+        assert_unnoticed(done)
+        assert jobs(state)[0].payload == b"{}"
+
+    def test_a_fifo_that_is_something_else(self, state: Path) -> None:
+        state.mkdir()
+        (state / "worker.fifo").write_bytes(b"")
+        assert_unnoticed(run("codex", "Stop", state=state))
+        assert len(jobs(state)) == 1
+
+
+class TestAnswers:
+    @pytest.mark.parametrize(
+        ("harness", "event", "answer"),
+        [
+            ("antigravity", "PreInvocation", b"{}"),
+            ("antigravity", "PreToolUse", b""),
+            ("cursor", "stop", b"{}"),
+            ("claude-code", "Stop", b""),
+        ],
+    )
+    def test_a_harness_gets_what_it_requires_and_nothing_else(
+        self, state: Path, harness: str, event: str, answer: bytes
+    ) -> None:
+        assert run(harness, event, state=state).stdout == answer
+
+
+class TestWaking:
+    def test_a_listening_worker_gets_a_byte_and_no_second_one_is_started(self, state: Path) -> None:
+        state.mkdir()
+        os.mkfifo(state / "worker.fifo", 0o600)
+        reading = os.open(state / "worker.fifo", os.O_RDONLY | os.O_NONBLOCK)
+        try:
+            environ = {"SESSIONPIPE_STATE_DIR": str(state)}
+            subprocess.run(
+                [sys.executable, "-I", "-S", str(HOOK), "codex", "Stop"], env=environ, input=b"", check=True
+            )
+            assert os.read(reading, 10) == b"j"
+            assert not (state / "worker.lock").exists()
+        finally:
+            os.close(reading)
+
+    def test_a_full_fifo_does_not_block_it(self, state: Path) -> None:
+        state.mkdir()
+        os.mkfifo(state / "worker.fifo", 0o600)
+        reading = os.open(state / "worker.fifo", os.O_RDONLY | os.O_NONBLOCK)
+        writing = os.open(state / "worker.fifo", os.O_WRONLY | os.O_NONBLOCK)
+        try:
+            with pytest.raises(BlockingIOError):
+                while True:
+                    os.write(writing, b"x" * fcntl.fcntl(writing, fcntl.F_GETPIPE_SZ))
+            environ = {"SESSIONPIPE_STATE_DIR": str(state)}
+            done = subprocess.run(
+                [sys.executable, "-I", "-S", str(HOOK), "codex", "Stop"],
+                env=environ,
+                capture_output=True,
+                input=b"",
+            )
+            assert_unnoticed(done)
+        finally:
+            os.close(reading)
+            os.close(writing)
+
+
+def test_without_the_variable_the_state_directory_is_where_platformdirs_puts_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for environ in ({}, {"XDG_STATE_HOME": str(tmp_path / "xdg")}):
+        for name, value in environ.items():
+            monkeypatch.setenv(name, value)
+        seen = {b"HOME": os.environ["HOME"].encode(), **{k.encode(): v.encode() for k, v in environ.items()}}
+        assert hook.state_directory(seen).decode() == platformdirs.user_state_dir("sessionpipe")

@@ -1,0 +1,101 @@
+"""The lock one worker holds and the FIFO it listens on."""
+
+from __future__ import annotations
+
+import os
+import select
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sessionpipe.liveness import Fifo, Lock, send, worker_alive
+from sessionpipe.paths import State
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> State:
+    state = State(tmp_path / "state")
+    state.root.mkdir()
+    return state
+
+
+class TestLock:
+    def test_one_holder_at_a_time(self, state: State) -> None:
+        first, second = Lock(state), Lock(state)
+        assert first.acquire()
+        assert not second.acquire()
+        first.release()
+        assert second.acquire()
+        second.release()
+
+    def test_the_holder_is_named_and_nothing_is_created_to_find_out(self, state: State) -> None:
+        assert worker_alive(state) == (False, None)
+        assert not state.lock.exists()
+        lock = Lock(state)
+        lock.acquire()
+        assert worker_alive(state) == (True, os.getpid())
+        lock.release()
+        assert worker_alive(state) == (False, None)
+
+    def test_a_killed_holder_holds_nothing(self, state: State) -> None:
+        script = (
+            "import os, signal, sys\nfrom pathlib import Path\nfrom sessionpipe.liveness import Lock\n"
+            "from sessionpipe.paths import State\nassert Lock(State(Path(sys.argv[1]))).acquire()\n"
+            "os.kill(os.getpid(), signal.SIGKILL)\n"
+        )
+        done = subprocess.run([sys.executable, "-c", script, str(state.root)], check=False)
+        assert done.returncode == -9
+        assert worker_alive(state) == (False, None)
+
+    def test_a_holder_notices_that_its_file_was_removed(self, state: State) -> None:
+        lock = Lock(state)
+        lock.acquire()
+        assert lock.still_there()
+        state.lock.unlink()
+        assert not lock.still_there()
+        state.lock.touch()
+        assert not lock.still_there()
+        lock.release()
+
+    def test_a_link_planted_in_its_place_is_not_followed(self, state: State, tmp_path: Path) -> None:
+        victim = tmp_path / "victim"
+        victim.write_text("precious")
+        state.lock.symlink_to(victim)
+        with pytest.raises(OSError, match="symbolic link"):
+            Lock(state).acquire()
+        assert victim.read_text() == "precious"
+
+
+class TestFifo:
+    def test_a_byte_reaches_the_listener(self, state: State) -> None:
+        fifo = Fifo(state.fifo)
+        fifo.open()
+        assert send(state.fifo, b"w")
+        assert (fifo.drain(), fifo.drain()) == (b"w", b"")
+        fifo.close()
+
+    def test_nobody_listens(self, state: State) -> None:
+        assert not send(state.fifo, b"w")
+
+    def test_after_closing_a_writer_finds_no_reader(self, state: State) -> None:
+        fifo = Fifo(state.fifo)
+        fifo.open()
+        fifo.close()
+        assert not send(state.fifo, b"w")
+
+    def test_it_does_not_read_as_ready_when_writers_come_and_go(self, state: State) -> None:
+        fifo = Fifo(state.fifo)
+        fifo.open()
+        send(state.fifo, b"w")
+        fifo.drain()
+        assert select.select([fifo.fileno()], [], [], 0)[0] == []
+        fifo.close()
+
+    def test_a_regular_file_in_its_place_is_no_listener(self, state: State) -> None:
+        state.fifo.write_bytes(b"")
+        assert not send(state.fifo, b"w")
+        assert state.fifo.read_bytes() == b""
+        with pytest.raises(OSError, match="not a FIFO"):
+            Fifo(state.fifo).open()

@@ -1,0 +1,196 @@
+"""The outbox: append-only rows, cursors, tombstones, and bytes that are gone when they should be."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from sessionpipe.outbox import SCHEMA_VERSION, Outbox, OutboxError, encode
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "outbox.db"
+
+
+@pytest.fixture
+def outbox(path: Path) -> Iterator[Outbox]:
+    outbox = Outbox.open(path)
+    yield outbox
+    outbox.close()
+
+
+def record(
+    outbox: Outbox, session: str, *bodies: bytes, harness: str = "codex", job: str | None = None
+) -> None:
+    with outbox.transaction() as tx:
+        row = tx.session(harness, session, 1)
+        for body in bodies:
+            tx.append(row, "turn.started", 5, 1, body)
+        tx.save(row)
+        if job:
+            tx.mark_done([job])
+
+
+class TestEvents:
+    def test_seq_counts_per_session_and_position_over_all(self, outbox: Outbox) -> None:
+        record(outbox, "a", b"1", b"2")
+        record(outbox, "b", b"3")
+        record(outbox, "a", b"4")
+        rows = [(row.position, row.session, row.seq, row.body) for row in outbox.read(0, 10)]
+        assert rows == [(1, "a", 0, b"1"), (2, "a", 1, b"2"), (3, "b", 0, b"3"), (4, "a", 2, b"4")]
+
+    def test_reading_is_bounded_in_rows_and_in_bytes(self, outbox: Outbox) -> None:
+        record(outbox, "a", *[b"x" * 100] * 10)
+        assert [row.position for row in outbox.read(3, 2)] == [4, 5]
+        assert len(outbox.read(0, 10, max_bytes=250)) == 3
+
+    @pytest.mark.parametrize("change", ["UPDATE events SET body = ''", "DELETE FROM events"])
+    def test_nothing_but_this_module_changes_a_row(self, outbox: Outbox, path: Path, change: str) -> None:
+        record(outbox, "a", b"1")
+        other = sqlite3.connect(path)
+        with pytest.raises(sqlite3.IntegrityError, match="only ever inserted"):
+            other.execute(change)
+        other.close()
+
+    def test_a_position_is_never_used_twice(self, outbox: Outbox) -> None:
+        record(outbox, "a", b"1", b"2")
+        assert outbox.prune(before_ms=6, up_to=2) == 2
+        record(outbox, "a", b"3")
+        assert [row.position for row in outbox.read(0, 9)] == [3]
+
+    def test_a_transaction_that_fails_leaves_nothing(self, outbox: Outbox) -> None:
+        with pytest.raises(RuntimeError), outbox.transaction() as tx:
+            tx.append(tx.session("codex", "a", 1), "turn.started", 1, 1, b"1")
+            tx.mark_done(["j"])
+            raise RuntimeError
+        assert (outbox.count(), outbox.marks()) == ((0, 0), [])
+
+    def test_a_lone_surrogate_becomes_a_replacement_character(self) -> None:
+        assert msgspec.json.decode(encode({"\udc80": ["a\ud800?"]})) == {"�": ["a�?"]}
+
+
+class TestJobs:
+    def test_a_done_mark_commits_with_its_events(self, outbox: Outbox) -> None:
+        record(outbox, "a", b"1", job="j1")
+        assert outbox.done(["j1", "j2"]) == {"j1"}
+        outbox.prune_marks(["j1"])
+        assert outbox.marks() == []
+
+    def test_asking_for_many_at_once(self, outbox: Outbox) -> None:
+        assert outbox.done(str(number) for number in range(2_000)) == set()
+
+    def test_a_commit_that_returned_survives_a_kill(self, path: Path) -> None:
+        script = (
+            "import os, signal, sys\nfrom pathlib import Path\nfrom sessionpipe.outbox import Outbox\n"
+            "outbox = Outbox.open(Path(sys.argv[1]))\n"
+            "with outbox.transaction() as tx:\n"
+            "    row = tx.session('codex', 'a', 1); tx.append(row, 'turn.started', 1, 1, b'1'); tx.save(row)\n"
+            "os.kill(os.getpid(), signal.SIGKILL)\n"
+        )
+        subprocess.run([sys.executable, "-c", script, str(path)], check=False)
+        outbox = Outbox.open(path)
+        assert outbox.count() == (1, 1)
+        outbox.close()
+
+
+class TestSinks:
+    def test_a_sink_is_added_once(self, outbox: Outbox) -> None:
+        outbox.add_sink("a", 4)
+        assert outbox.add_sink("a", 9).position == 4
+
+    def test_its_whole_state_is_one_commit(self, outbox: Outbox) -> None:
+        sink = outbox.add_sink("a", 0)
+        outbox.put_sink(msgspec.structs.replace(sink, position=3, thinning={"k": 1}, failures=2))
+        assert outbox.sinks() == [msgspec.structs.replace(sink, position=3, thinning={"k": 1}, failures=2)]
+
+    def test_a_change_sees_what_another_process_wrote(self, outbox: Outbox, path: Path) -> None:
+        outbox.add_sink("a", 0)
+        other = Outbox.open(path)
+        other.change_sink("a", lambda sink: msgspec.structs.replace(sink, paused="no"))
+        other.close()
+        changed = outbox.change_sink("a", lambda sink: msgspec.structs.replace(sink, position=2))
+        assert changed is not None
+        assert (changed.paused, changed.position) == ("no", 2)
+
+    def test_a_removed_sink_stays_removed(self, outbox: Outbox) -> None:
+        sink = outbox.add_sink("a", 0)
+        outbox.remove_sink("a")
+        outbox.put_sink(sink)
+        assert (outbox.sink("a"), outbox.change_sink("a", lambda s: s)) == (None, None)
+
+
+class TestPendingReads:
+    def test_the_newest_end_is_what_is_waited_for(self, outbox: Outbox) -> None:
+        with outbox.transaction() as tx:
+            row = tx.session("codex", "a", 1)
+            tx.queue_read(row, {"said": "one"}, 10, 10)
+            tx.queue_read(row, {"said": "two"}, 20, 20)
+        (pending,) = outbox.pending_reads()
+        assert (pending.want, pending.queued_ms) == ({"said": "two"}, 20)
+
+    def test_a_sleeping_one_wakes_at_the_next_hook_and_at_the_next_start(self, outbox: Outbox) -> None:
+        def due() -> int | None:
+            return outbox.pending_reads()[0].due_ms
+
+        with outbox.transaction() as tx:
+            row = tx.session("codex", "a", 1)
+            tx.queue_read(row, {}, 10, 10)
+            tx.postpone_read(row, None)
+        assert due() is None
+        with outbox.transaction() as tx:
+            tx.wake_read(row, 30)
+        assert due() == 30
+        with outbox.transaction() as tx:
+            tx.postpone_read(row, None)
+        outbox.wake_reads(40)
+        assert due() == 40
+
+
+class TestForgetting:
+    def test_what_is_left_is_a_tombstone_and_the_event_that_tells(self, outbox: Outbox) -> None:
+        record(outbox, "a", b"1", b"2")
+        record(outbox, "b", b"3")
+        assert outbox.forget("codex", "a", 99, 1, lambda seq: b"bye %d" % seq) == 2
+        rows = [(row.session, row.seq, row.body) for row in outbox.read(0, 9)]
+        assert rows == [("b", 0, b"3"), ("a", 2, b"bye 2")]
+        with outbox.transaction() as tx:
+            row = tx.session("codex", "a", 1)
+        assert (row.next_seq, row.forgotten_ms, row.block, row.state) == (3, 99, {}, {})
+
+    def test_an_unknown_session_is_none(self, outbox: Outbox) -> None:
+        assert outbox.forget("codex", "a", 99, 1, lambda seq: b"") is None
+
+    def test_its_bytes_are_gone_from_the_files(self, outbox: Outbox, path: Path) -> None:
+        record(outbox, "a", *[b"remember-me " * 500] * 20)
+        record(outbox, "b", b"keep-me")
+        outbox.forget("codex", "a", 99, 1, lambda seq: b"bye")
+        assert outbox.checkpoint()
+        for file in path.parent.glob("outbox.db*"):
+            assert b"remember-me" not in file.read_bytes()
+        assert b"keep-me" in path.read_bytes()
+
+
+class TestOpening:
+    def test_it_is_private_and_waits_for_the_disk(self, outbox: Outbox, path: Path) -> None:
+        assert outbox._db.execute("PRAGMA synchronous").fetchone() == (2,)
+        assert outbox._db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        assert outbox._db.execute("PRAGMA user_version").fetchone() == (SCHEMA_VERSION,)
+
+    def test_one_from_a_newer_program_is_left_alone(self, path: Path) -> None:
+        other = sqlite3.connect(path)
+        other.execute("PRAGMA user_version = 99")
+        other.close()
+        with pytest.raises(OutboxError, match="newer"):
+            Outbox.open(path)
+
+    def test_what_is_no_database_says_so(self, path: Path) -> None:
+        path.write_bytes(b"not a database at all, but long enough" * 100)
+        with pytest.raises(OutboxError, match="move it away"):
+            Outbox.open(path)
