@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -34,7 +35,7 @@ def looking(state: State, *, follow: bool = False) -> Iterator[Outbox | None]:
 
 
 def _open(path: Path, *, follow: bool) -> Outbox | None:
-    if not path.exists():
+    if not os.path.lexists(path):
         return None
     # A reader of a database in WAL mode creates the -wal and -shm files and leaves them behind. Where
     # there is no -wal nobody has the database open, and SQLite can be told that it stands still.

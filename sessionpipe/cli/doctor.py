@@ -1,0 +1,400 @@
+"""``sessionpipe doctor``: is everything as it must be, and if not, how to mend it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import stat
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import click
+import msgspec
+
+from sessionpipe.cli.common import Fail, config_path, echo_json, printable, state
+from sessionpipe.cli.render import STYLES, Tone, ago, colour_wanted
+from sessionpipe.cli.status import gather, standing, tilde
+from sessionpipe.cli.store import looking
+from sessionpipe.config import FILE, ConfigError, load
+from sessionpipe.install.netfs import network_file_system
+from sessionpipe.liveness import worker_alive
+from sessionpipe.paths import State
+from sessionpipe.spool import Spool
+
+Level = Literal["ok", "warn", "fail"]
+
+_TONES: dict[str, Tone] = {"ok": "good", "warn": "needs", "fail": "bad"}
+
+#: Below this much free space a worker cannot be relied on to record anything.
+NO_ROOM, LITTLE_ROOM = 4 << 20, 200 << 20
+#: A job that waits longer was left lying: a hook starts a worker at once.
+STALE_JOB_S = 60
+#: A hook's whole process against a bare interpreter start; the budget is 1.15, a noisy machine is not.
+SLOW = 2.0
+RUNS = 7
+REJECTED_SHOWN = 3
+
+
+class Finding(NamedTuple):
+    """One thing that was looked at: ``mend`` says what to do about it, where it isn't ``ok``."""
+
+    check: str
+    level: Level
+    message: str
+    mend: str = ""
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="As JSON, with stable names.")
+def doctor(as_json: bool) -> None:
+    """Check places, hooks, worker and sinks, and say how to mend what is wrong.
+
+    Exit status 1 when something fails. Runs the hook a few times, against a folder of its own.
+
+    \b
+    Examples:
+      sessionpipe doctor
+      sessionpipe doctor --json | jq '.findings[] | select(.level != "ok")'
+    """
+    findings = list(examine(state(), config_path()))
+    healthy = all(finding.level != "fail" for finding in findings)
+    if as_json:
+        echo_json({"ok": healthy, "findings": [finding._asdict() for finding in findings]})
+    else:
+        _show(findings)
+    sys.exit(0 if healthy else 1)
+
+
+def examine(place: State, config_dir: Path) -> Iterator[Finding]:
+    """Every finding. A check that cannot be made is a finding too, and keeps no other from being made."""
+    checks: list[tuple[str, Callable[[], Iterator[Finding]]]] = [
+        ("state", lambda: _folder("state", place.root)),
+        ("settings", lambda: _settings(config_dir)),
+        ("outbox", lambda: _outbox(place)),
+        ("worker", lambda: _worker(place)),
+        ("jobs", lambda: _rejected(place)),
+        ("hook", lambda: _hook(place)),
+        ("hooks", lambda: _hooks(place)),
+        ("sinks", lambda: _sinks(place, config_dir)),
+    ]
+    for name, check in checks:
+        try:
+            yield from check()
+        except OSError as error:
+            yield Finding(name, "fail", f"cannot be looked at: {error}")
+
+
+# --- places -------------------------------------------------------------------------------------
+
+
+def _folder(check: str, root: Path) -> Iterator[Finding]:
+    if not root.exists():
+        above = next(folder for folder in root.absolute().parents if folder.exists())
+        if os.access(above, os.W_OK):
+            yield Finding(check, "ok", f"{tilde(str(root))} is not there yet; the first event makes it")
+        else:
+            yield Finding(
+                check,
+                "fail",
+                f"{root} is not there and cannot be made: {above} is not writable by you",
+                f"make it yours, or set SESSIONPIPE_{check.upper()}_DIR to a folder that is",
+            )
+        return
+    wrong = list(_wrong_with(check, root))
+    yield from wrong
+    if not any(finding.level == "fail" for finding in wrong):
+        yield Finding(check, "ok", f"{tilde(str(root))} is yours alone and writable")
+    yield from _room(check, root)
+    if kind := network_file_system(root):
+        yield Finding(
+            check,
+            "warn",
+            f"{root} is on a network file system ({kind}), where locks and renames promise less:"
+            " an event may be lost or recorded twice",
+            "set SESSIONPIPE_STATE_DIR to a local folder and run `sessionpipe install` again",
+        )
+
+
+def _wrong_with(check: str, root: Path) -> Iterator[Finding]:
+    info = root.stat()
+    if not stat.S_ISDIR(info.st_mode):
+        yield Finding(check, "fail", f"{root} is no folder", "move it away")
+        return
+    if info.st_uid != os.getuid():
+        yield Finding(
+            check,
+            "fail",
+            f"{root} belongs to user {info.st_uid}, not to you: hooks record nothing there",
+            f"sudo chown -R {os.getuid()} {root}",
+        )
+    elif not os.access(root, os.W_OK | os.X_OK):
+        yield Finding(check, "fail", f"{root} is not writable: hooks record nothing", f"chmod u+rwx {root}")
+    wide = [
+        path for path in (root, *_everything(root)) if path.lstat().st_mode & 0o077 and not path.is_symlink()
+    ]
+    if wide:
+        more = f" and {len(wide) - 1} more below it" if len(wide) > 1 else ""
+        yield Finding(
+            check,
+            "fail",
+            f"{wide[0]}{more} can be read by other users of this machine",
+            f"chmod -R go-rwx {root}",
+        )
+
+
+def _everything(root: Path, limit: int = 10_000) -> Iterator[Path]:
+    for count, path in enumerate(root.rglob("*")):
+        if count == limit:
+            return
+        yield path
+
+
+def _room(check: str, root: Path) -> Iterator[Finding]:
+    free = shutil.disk_usage(root).free
+    if free < LITTLE_ROOM:
+        level: Level = "fail" if free < NO_ROOM else "warn"
+        yield Finding(
+            check, level, f"{free >> 20} MiB are free below {root}", "make room; events wait or are lost"
+        )
+
+
+def _settings(config_dir: Path) -> Iterator[Finding]:
+    file = config_dir / FILE
+    try:
+        load(config_dir)
+    except ConfigError as error:
+        yield Finding("settings", "fail", str(error), "mend the line; until then nothing is delivered")
+        return
+    if not file.exists():
+        yield Finding("settings", "ok", f"{tilde(str(file))} is not there: defaults, and no sink")
+        return
+    if file.stat().st_mode & 0o077:
+        yield Finding(
+            "settings",
+            "fail",
+            f"{file}, which may hold tokens, can be read by others",
+            f"chmod go-rwx {file}",
+        )
+    else:
+        yield Finding("settings", "ok", f"{tilde(str(file))} is in order")
+
+
+def _outbox(place: State) -> Iterator[Finding]:
+    try:
+        with looking(place) as outbox:
+            events, sessions = outbox.count() if outbox else (0, 0)
+    except Fail as error:
+        yield Finding("outbox", "fail", error.message)
+        return
+    yield Finding("outbox", "ok", f"{events} events of {sessions} sessions")
+
+
+# --- the way of an event ------------------------------------------------------------------------
+
+
+def _worker(place: State) -> Iterator[Finding]:
+    alive, pid = worker_alive(place)
+    spool = Spool(place.spool)
+    stale = [name for name in spool.names() if _age_s(spool.new / name) > STALE_JOB_S]
+    who = f"running, process {pid}" if alive else "at rest; the next hook starts it"
+    if stale:
+        look = f"the log says more: {place.log}"
+        yield Finding(
+            "worker",
+            "fail",
+            f"{len(stale)} jobs have waited for more than a minute; the worker is {who}",
+            look if alive else f"sessionpipe flush; {look}",
+        )
+    else:
+        yield Finding("worker", "ok", who)
+
+
+def _age_s(path: Path) -> float:
+    try:
+        return time.time() - path.stat().st_mtime
+    except FileNotFoundError:
+        return 0
+
+
+def _rejected(place: State) -> Iterator[Finding]:
+    spool = Spool(place.spool)
+    names = spool.rejected_names()
+    if not names:
+        yield Finding("jobs", "ok", "none was set aside")
+        return
+    yield Finding(
+        "jobs",
+        "warn",
+        f"{len(names)} were set aside because they could not be understood; the newest:",
+        f"look into {spool.rejected}; what you delete there is gone",
+    )
+    now = int(time.time() * 1000)
+    for name in reversed(names[-REJECTED_SHOWN:]):
+        yield Finding("jobs", "warn", _why(spool.rejected / name, now))
+
+
+def _why(path: Path, now_ms: int) -> str:
+    try:
+        record: Any = msgspec.json.decode(path.read_bytes())
+    except (OSError, msgspec.DecodeError):
+        return f"{path.name}: cannot be read"
+    record = record if isinstance(record, dict) else {}
+    whose = " ".join(str(record[key]) for key in ("harness", "event") if record.get(key)) or path.name
+    at = record.get("at_ms")
+    when = f", {ago(at, now_ms)}" if isinstance(at, int) else ""
+    owner = f" (it is {record['belongs_to']}'s)" if record.get("belongs_to") else ""
+    return f"{whose}{when}: {str(record.get('reason', ''))[:200]}{owner}"
+
+
+def _hook(place: State) -> Iterator[Finding]:
+    launcher = place.launcher
+    if not launcher.exists():
+        yield Finding("hook", "warn", "nothing is installed", "sessionpipe install")
+        return
+    if os.name == "nt":
+        return
+    measured = time_hook(launcher)
+    if measured.failure:
+        yield Finding(
+            "hook", "fail", f"the installed hook does not record: {measured.failure}", "sessionpipe install"
+        )
+        return
+    ratio = measured.hook_ms / measured.bare_ms
+    said = (
+        f"an agent waits {measured.hook_ms:.0f} ms for a hook"
+        f" (a bare Python start takes {measured.bare_ms:.0f} ms)"
+    )
+    if ratio > SLOW:
+        yield Finding("hook", "warn", said, "is the state directory, or Python itself, on a slow disk?")
+    else:
+        yield Finding("hook", "ok", said)
+
+
+class Measured(NamedTuple):
+    """Medians of whole processes in milliseconds; ``failure`` says why the hook left no job."""
+
+    hook_ms: float
+    bare_ms: float
+    failure: str = ""
+
+
+def time_hook(launcher: Path, runs: int = RUNS) -> Measured:
+    """Run what ``install`` wrote, pointed at a state directory of its own, as a harness would."""
+    with tempfile.TemporaryDirectory(prefix="sessionpipe-doctor-") as folder:
+        root = Path(folder)
+        text = launcher.read_text("utf-8", "surrogateescape")
+        # Both directories are baked in on one line; everything else stays as installed.
+        aimed, count = re.subn(
+            r"(?m)^export SESSIONPIPE_STATE_DIR=.*$",
+            f"export SESSIONPIPE_STATE_DIR='{root}/state' SESSIONPIPE_CONFIG_DIR='{root}/config'",
+            text,
+        )
+        if count != 1:
+            return Measured(0, 0, f"{launcher} is not what `install` writes")
+        python = re.search(r"(?m)^python='(.*)'$", text)
+        copy = root / "hook"
+        copy.write_text(aimed, "utf-8", "surrogateescape")
+        copy.chmod(0o700)
+        bare = [python[1] if python else sys.executable, "-I", "-S", "-c", "pass"]
+        payload = b'{"session_id":"doctor","hook_event_name":"Stop"}\n'
+        environment = {**os.environ, "SESSIONPIPE_NO_WORKER": "1"}
+        hooks, bares = [], []
+        try:
+            for _ in range(runs):
+                hooks.append(_run(["/bin/sh", str(copy), "claude-code", "Stop"], payload, environment))
+                bares.append(_run(bare, b"", environment))
+        except (OSError, subprocess.SubprocessError) as error:
+            return Measured(0, 0, f"{error}")
+        jobs = len(Spool(root / "state" / "spool").names())
+        if jobs != runs:
+            return Measured(0, 0, f"{jobs} of {runs} runs left a job")
+        return Measured(statistics.median(hooks), statistics.median(bares))
+
+
+def _run(command: list[str], payload: bytes, environment: dict[str, str]) -> float:
+    start = time.perf_counter()
+    done = subprocess.run(  # noqa: S603  # what `install` wrote, or its interpreter
+        command, input=payload, capture_output=True, env=environment, timeout=20, check=True
+    )
+    took = (time.perf_counter() - start) * 1000
+    if done.stdout or done.stderr:
+        raise subprocess.SubprocessError("it printed something, which the agent would see")
+    return took
+
+
+def _hooks(place: State) -> Iterator[Finding]:
+    from sessionpipe.install import inspect
+
+    for name, files in inspect(env=os.environ, state=place):
+        for path, found in files:
+            said = f"{name}: {tilde(str(path))}: {found}"
+            if found == "installed":
+                yield Finding("hooks", "ok", said)
+            elif found == "missing":
+                yield Finding("hooks", "warn", said, f"sessionpipe install {name}")
+            elif found.startswith("needs trust"):
+                yield Finding("hooks", "warn", said, f"start {name} once and trust the hooks it asks about")
+            elif found == "stale":
+                yield Finding("hooks", "fail", said, f"sessionpipe install {name}")
+            else:
+                yield Finding("hooks", "warn", said)
+
+
+def _sinks(place: State, config_dir: Path) -> Iterator[Finding]:
+    now = int(time.time() * 1000)
+    try:
+        config = load(config_dir)
+    except ConfigError:
+        return  # Said above.
+    if not config.sinks:
+        yield Finding("sinks", "ok", "there is none: events stay on this machine")
+    for sink in gather(place, config_dir, now)["sinks"]:
+        said = f"{sink['name']}: {standing(sink, now)}"
+        name = sink["name"]
+        if sink["reason"] == "paused by you":
+            yield Finding("sinks", "ok", said)
+        elif sink["paused"]:
+            yield Finding("sinks", "fail", said, f"mend the cause, then `sessionpipe sinks resume {name}`")
+        elif sink["reason"] or sink["dropped"]:
+            yield Finding("sinks", "warn", said, f"sessionpipe sinks test {name}" if sink["reason"] else "")
+        else:
+            yield Finding("sinks", "ok", said)
+    for settings in config.sinks:
+        if settings.token_env and settings.token_env not in os.environ:
+            yield Finding(
+                "sinks",
+                "warn",
+                f"{settings.name}: {settings.token_env} is not set here; whatever starts your agent must set it",
+                f"export {settings.token_env} before the agent, or use --token-file",
+            )
+        for file in (settings.token_file, settings.secret_file):
+            if file and not Path(file).expanduser().is_file():
+                yield Finding(
+                    "sinks", "fail", f"{settings.name}: {file} is not there", "put the credential there"
+                )
+
+
+# --- for people ---------------------------------------------------------------------------------
+
+
+def _show(findings: list[Finding]) -> None:
+    colour = colour_wanted(sys.stdout)
+    for finding in findings:
+        level = f"{finding.level:4}"
+        level = click.style(level, **STYLES[_TONES[finding.level]]) if colour else level
+        click.echo(f"{level}  {finding.check:8}  {printable(finding.message)}")
+        if finding.mend and finding.level != "ok":
+            click.echo(f"{'':16}mend: {printable(finding.mend)}")
+    failed = sum(finding.level == "fail" for finding in findings)
+    warned = sum(finding.level == "warn" for finding in findings)
+    click.echo(f"\n{failed} to mend, {warned} to know about" if failed or warned else "\nall is well")
+
+
+COMMANDS = {"doctor": doctor}

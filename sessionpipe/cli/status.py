@@ -1,0 +1,226 @@
+"""``sessionpipe status``: what is recorded, what waits, where it goes. Writes nothing."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sessionpipe import __version__
+from sessionpipe.cli.common import Fail, config_path, echo_json, printable, state
+from sessionpipe.cli.render import STYLES, Tone, colour_wanted, duration, table
+from sessionpipe.cli.store import looking
+from sessionpipe.config import FILE, Config, ConfigError, SinkConfig, load
+from sessionpipe.liveness import worker_alive
+from sessionpipe.outbox import Outbox, SinkState
+from sessionpipe.paths import State
+from sessionpipe.protocol import rfc3339
+from sessionpipe.spool import Spool
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="As JSON, with stable names.")
+def status(as_json: bool) -> None:
+    """Show what is recorded, what waits, and how each sink does.
+
+    \b
+    Examples:
+      sessionpipe status
+      sessionpipe status --json | jq '.sinks[] | {name, behind}'
+    """
+    report = gather(state(), config_path(), int(time.time() * 1000))
+    if as_json:
+        echo_json(report)
+    else:
+        _show(report, int(time.time() * 1000))
+
+
+def gather(place: State, config_dir: Path, now_ms: int) -> dict[str, Any]:
+    """What ``status --json`` prints. What cannot be read is a problem, and hides nothing else."""
+    problems: list[str] = []
+    alive, pid = worker_alive(place)
+    waiting, rejected = _jobs(place, problems)
+    config = _config(config_dir, problems)
+    events = sessions = 0
+    sinks = [sink_data(sink, None, 0, now_ms) for sink in config.sinks] if config else []
+    try:
+        with looking(place) as outbox:
+            if outbox is not None:
+                events, sessions = outbox.count()
+                sinks = list(_sinks(config, outbox, now_ms))
+    except (Fail, OSError) as error:
+        problems.append(str(error))
+    return {
+        "version": __version__,
+        "state_dir": str(place.root),
+        "config": str(config_dir / FILE),
+        "problems": problems,
+        "worker": {"alive": alive, "pid": pid},
+        "jobs": {"waiting": waiting, "rejected": rejected},
+        "events": events,
+        "sessions": sessions,
+        "bytes": _size(place.outbox),
+        "harnesses": harness_data(place),
+        "sinks": sinks,
+    }
+
+
+def _jobs(place: State, problems: list[str]) -> tuple[int, int]:
+    spool = Spool(place.spool)
+    try:
+        return len(spool.names()), len(spool.rejected_names())
+    except OSError as error:
+        problems.append(f"the spool {place.spool} cannot be read: {error.strerror}")
+        return 0, 0
+
+
+def _config(config_dir: Path, problems: list[str]) -> Config | None:
+    try:
+        return load(config_dir)
+    except ConfigError as error:
+        problems.append(f"{error}; nothing is delivered until it is mended")
+        return None
+
+
+def harness_data(place: State) -> list[dict[str, Any]]:
+    """Per harness the files its hooks stand in, and in which state they are."""
+    from sessionpipe.install import inspect
+
+    return [
+        {"name": name, "files": [{"path": str(path), "state": found} for path, found in files]}
+        for name, files in inspect(env=os.environ, state=place)
+    ]
+
+
+def _sinks(config: Config | None, outbox: Outbox, now_ms: int) -> Iterator[dict[str, Any]]:
+    known = {sink.name: sink for sink in outbox.sinks()}
+    if config is not None:
+        for sink in config.sinks:
+            row = known.get(sink.name)
+            yield sink_data(sink, row, outbox.behind(row.position if row else 0), now_ms)
+        return
+    # Which sinks there are cannot be read: what is remembered of them is shown instead.
+    for row in known.values():
+        unread = {"kind": None, "target": None, "tier": None, "effective_tier": None, "paused": True}
+        shown = sink_data(SinkConfig(name=row.name, kind="stdout"), row, outbox.behind(row.position), now_ms)
+        yield {**shown, **unread, "reason": "the settings cannot be read"}
+
+
+def sink_data(sink: SinkConfig, row: SinkState | None, behind: int, now_ms: int) -> dict[str, Any]:
+    """One sink as ``--json`` shows it. ``reason`` is why it is paused, or what its last attempt met."""
+    row = row or SinkState(name=sink.name)
+    reason = row.paused or (row.last_error if row.failures else None)
+    later = row.failures and row.next_attempt_ms > now_ms
+    return {
+        "name": sink.name,
+        "kind": sink.kind,
+        "target": sink.target,
+        "tier": sink.tier,
+        "effective_tier": sink.tier if row.max_tier is None else min(sink.tier, row.max_tier),
+        "position": row.position,
+        "behind": behind,
+        "paused": sink.paused or row.paused is not None,
+        "reason": "paused by you" if sink.paused else reason,
+        "next_attempt": rfc3339(row.next_attempt_ms) if later else None,
+        "sent": row.sent,
+        "dropped": row.dropped,
+    }
+
+
+def _size(path: Path) -> int:
+    size = 0
+    for file in (path, path.with_name(path.name + "-wal")):
+        with suppress(OSError):
+            size += file.stat().st_size
+    return size
+
+
+# --- for people ---------------------------------------------------------------------------------
+
+
+def _show(report: dict[str, Any], now_ms: int) -> None:
+    colour = colour_wanted(sys.stdout)
+
+    def say(text: str, tone: Tone = "plain") -> None:
+        text = printable(text).rstrip()
+        click.echo(click.style(text, **STYLES[tone]) if colour else text)
+
+    worker, jobs = report["worker"], report["jobs"]
+    say(f"sessionpipe {report['version']}")
+    for problem in report["problems"]:
+        say(f"  problem   {problem}", "bad")
+    say(f"  state     {tilde(report['state_dir'])} ({_bytes(report['bytes'])})")
+    say(f"  settings  {tilde(report['config'])}")
+    life = f"running, process {worker['pid']}" if worker["alive"] else "at rest; the next hook starts it"
+    say(f"  worker    {life}")
+    say(f"  recorded  {_count(report['events'], 'event')} of {_count(report['sessions'], 'session')}")
+    rejected = f", {jobs['rejected']} set aside (`sessionpipe doctor` says why)" if jobs["rejected"] else ""
+    say(f"  jobs      {jobs['waiting']} waiting{rejected}", "needs" if jobs["rejected"] else "plain")
+    say("")
+    say("hooks")
+    rows = [
+        (harness["name"], tilde(file["path"]), file["state"])
+        for harness in report["harnesses"]
+        for file in harness["files"]
+    ]
+    for text in table(rows) or ["none; `sessionpipe install` puts them in"]:
+        say(f"  {text}")
+    say("")
+    say("sinks")
+    if not report["sinks"]:
+        say("  none; events stay on this machine (`sessionpipe tail`, `sessionpipe sinks add`)")
+    cells = [
+        (sink["name"], sink["kind"] or "?", _tier(sink), standing(sink, now_ms)) for sink in report["sinks"]
+    ]
+    for text, sink in zip(table(cells), report["sinks"], strict=True):
+        say(f"  {text}", "bad" if sink["reason"] else "plain")
+
+
+def standing(sink: dict[str, Any], now_ms: int) -> str:
+    """How a sink does, in words."""
+    said = [f"{_count(sink['behind'], 'event')} behind" if sink["behind"] else "up to date"]
+    if sink["paused"]:
+        said.append(sink["reason"] if sink["reason"] == "paused by you" else f"paused: {sink['reason']}")
+    elif sink["reason"]:
+        said.append(sink["reason"])
+    if sink["next_attempt"]:
+        wait = datetime.fromisoformat(sink["next_attempt"]).timestamp() * 1000 - now_ms
+        said.append(f"next attempt in {duration(max(wait, 0))}")
+    if sink["dropped"]:
+        said.append(f"{_count(sink['dropped'], 'event')} given up")
+    return "; ".join(said)
+
+
+def tilde(path: str) -> str:
+    """A path as a person writes it."""
+    home = os.path.expanduser("~").rstrip("/")  # noqa: PTH111  # the text, not a Path
+    return "~" + path[len(home) :] if home and (path == home or path.startswith(home + "/")) else path
+
+
+def _tier(sink: dict[str, Any]) -> str:
+    if sink["tier"] is None:
+        return "tier ?"
+    capped = sink["effective_tier"] != sink["tier"]
+    return f"tier {sink['tier']}" + (f" (the receiver takes {sink['effective_tier']})" if capped else "")
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'s' * (number != 1)}".replace(",", " ")
+
+
+def _bytes(size: int) -> str:
+    amount, units = float(size), ["B", "KB", "MB", "GB"]
+    while amount >= 1000 and len(units) > 1:
+        amount /= 1000
+        del units[0]
+    return f"{amount:.0f} B" if units[0] == "B" else f"{amount:.1f} {units[0]}"
+
+
+COMMANDS = {"status": status}

@@ -1,0 +1,159 @@
+"""What doctor finds, on real files and with the real hook."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from sessionpipe.cli import doctor
+from sessionpipe.install import launcher
+from sessionpipe.paths import State, config_dir, make_private, state_dir
+
+
+@pytest.fixture
+def place() -> State:
+    state = State(state_dir())
+    make_private(state.root)
+    return state
+
+
+def look(run: Any) -> dict[str, list[dict[str, Any]]]:
+    """The findings by check; the exit status says whether one fails."""
+    done = run("doctor", "--json")
+    told = json.loads(done.stdout)
+    failed = any(finding["level"] == "fail" for finding in told["findings"])
+    assert (done.exit_code, told["ok"]) == (int(failed), not failed)
+    found: dict[str, list[dict[str, Any]]] = {}
+    for finding in told["findings"]:
+        found.setdefault(finding["check"], []).append(finding)
+    return found
+
+
+def test_nothing_yet_is_no_failure(run: Any) -> None:
+    found = look(run)
+    assert found["hook"][0]["mend"] == "sessionpipe install"
+    assert found["state"][0]["level"] == "ok"
+    assert not state_dir().exists()
+
+
+def test_every_check_is_made(run: Any, place: State) -> None:
+    assert set(look(run)) == {"state", "settings", "outbox", "worker", "jobs", "hook", "sinks"}
+
+
+def test_a_folder_others_can_read_fails_and_says_how_to_mend_it(run: Any, place: State) -> None:
+    place.spool.mkdir()
+    place.spool.chmod(0o755)
+    (finding,) = [one for one in look(run)["state"] if one["level"] == "fail"]
+    assert str(place.spool) in finding["message"]
+    assert finding["mend"] == f"chmod -R go-rwx {place.root}"
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="root may write anywhere")
+def test_a_state_directory_that_is_not_writable_fails(run: Any, place: State) -> None:
+    place.root.chmod(0o500)
+    assert any("not writable" in one["message"] for one in look(run)["state"])
+    place.root.chmod(0o700)
+
+
+def test_a_config_that_does_not_parse_fails_with_its_line(run: Any, config_file: Path) -> None:
+    config_file.write_text("[[sinks]]\nname = \n")
+    (finding,) = look(run)["settings"]
+    assert finding["level"] == "fail"
+    assert f"{config_file} line 2" in finding["message"]
+
+
+def test_a_config_others_can_read_fails(run: Any, config_file: Path) -> None:
+    config_file.write_text("")
+    config_file.chmod(0o644)
+    assert look(run)["settings"][0]["mend"] == f"chmod go-rwx {config_file}"
+
+
+def test_jobs_left_lying_fail(run: Any, place: State) -> None:
+    make_private(place.spool / "new")
+    job = place.spool / "new" / "1.job"
+    job.write_bytes(b"")
+    os.utime(job, (1, 1))
+    (finding,) = look(run)["worker"]
+    assert finding["level"] == "fail"
+    assert finding["mend"].startswith("sessionpipe flush")
+
+
+def test_the_newest_jobs_set_aside_are_shown_with_their_reasons(run: Any, place: State) -> None:
+    make_private(place.spool / "rejected")
+    for number in range(5):
+        record = {"harness": "codex", "event": "Stop", "at_ms": number, "reason": f"because {number}\x1b[2J"}
+        (place.spool / "rejected" / f"{number}.json").write_bytes(msgspec.json.encode(record))
+    (place.spool / "rejected" / "9.json").write_bytes(b"torn")
+    jobs = look(run)["jobs"]
+    assert jobs[0]["message"].startswith("6 were set aside")
+    assert "9.json: cannot be read" in jobs[1]["message"]
+    assert "codex Stop" in jobs[2]["message"] and "because 4" in jobs[2]["message"]
+    assert len(jobs) == 4
+    assert "\x1b" not in run("doctor").output
+
+
+def test_the_installed_hook_is_run_and_leaves_no_trace(run: Any, place: State) -> None:
+    launcher.write(place, config_dir(), {})
+    (finding,) = look(run)["hook"]
+    assert "an agent waits" in finding["message"]
+    assert not (place.spool / "new").exists()
+
+
+def test_a_hook_that_records_nothing_fails(run: Any, place: State) -> None:
+    launcher.write(place, config_dir(), {})
+    text = place.launcher.read_text()
+    place.launcher.write_text(text.replace("hook.py", "gone.py"))
+    (finding,) = look(run)["hook"]
+    assert (finding["level"], finding["mend"]) == ("fail", "sessionpipe install")
+    assert f"0 of {doctor.RUNS} runs left a job" in finding["message"]
+
+
+def test_a_launcher_that_is_not_ours_is_not_run(run: Any, place: State) -> None:
+    place.bin.mkdir()
+    place.launcher.write_text("#!/bin/sh\ntouch /tmp/should-not-happen\n")
+    (finding,) = look(run)["hook"]
+    assert "is not what `install` writes" in finding["message"]
+
+
+SINK = """
+[[sinks]]
+name = "board"
+kind = "http"
+url = "https://board.example/in"
+"""
+
+
+def sinks(run: Any, config_file: Path, more: str) -> list[tuple[str, str]]:
+    config_file.write_text(SINK + more)
+    config_file.chmod(0o600)
+    return [(one["level"], one["message"]) for one in look(run)["sinks"]]
+
+
+def test_a_token_that_is_not_in_the_environment_is_told(run: Any, config_file: Path) -> None:
+    assert sinks(run, config_file, 'token_env = "BOARD_TOKEN"')[1] == (
+        "warn",
+        "board: BOARD_TOKEN is not set here; whatever starts your agent must set it",
+    )
+
+
+def test_a_token_file_that_is_not_there_fails(run: Any, config_file: Path) -> None:
+    assert sinks(run, config_file, 'token_file = "~/gone"')[1] == ("fail", "board: ~/gone is not there")
+
+
+def test_a_sink_its_receiver_paused_fails_and_one_the_person_paused_does_not(
+    run: Any, recorder: Any, config_file: Path
+) -> None:
+    recorder.outbox.put_sink(msgspec.structs.replace(recorder.outbox.add_sink("board", 0), paused="HTTP 401"))
+    assert sinks(run, config_file, "")[0] == ("fail", "board: up to date; paused: HTTP 401")
+    assert sinks(run, config_file, "paused = true")[0] == ("ok", "board: up to date; paused by you")
+
+
+def test_people_get_a_line_a_finding_and_what_to_do(run: Any, place: State) -> None:
+    shown = run("doctor").output
+    assert "warn  hook      nothing is installed\n                mend: sessionpipe install\n" in shown
+    assert shown.endswith("\n0 to mend, 1 to know about\n")

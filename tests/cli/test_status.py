@@ -1,0 +1,185 @@
+"""What is recorded, what waits, how each sink does; and that looking changes nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from sessionpipe import __version__
+from sessionpipe.liveness import Lock
+from sessionpipe.paths import State, make_private, state_dir
+from sessionpipe.protocol import rfc3339
+
+FUTURE = 4_000_000_000_000
+
+
+def tree(folder: Path) -> dict[str, tuple[int, bytes]]:
+    """Everything below a folder: modes and contents, the shared memory of a live database apart."""
+    return {
+        str(path.relative_to(folder)): (path.stat().st_mode, path.read_bytes() if path.is_file() else b"")
+        for path in sorted(folder.rglob("*"))
+        if not path.name.endswith("-shm")
+    }
+
+
+def report(run: Any) -> dict[str, Any]:
+    done = run("status", "--json")
+    assert done.exit_code == 0, done.output
+    return dict(json.loads(done.stdout))
+
+
+def test_a_fresh_machine_has_empty_collections_and_stays_fresh(run: Any, tmp_path: Path) -> None:
+    before = tree(tmp_path)
+    got = report(run)
+    assert {
+        key: got[key] for key in ("version", "jobs", "events", "sessions", "harnesses", "sinks", "worker")
+    } == {
+        "version": __version__,
+        "jobs": {"waiting": 0, "rejected": 0},
+        "events": 0,
+        "sessions": 0,
+        "harnesses": [],
+        "sinks": [],
+        "worker": {"alive": False, "pid": None},
+    }
+    assert got["state_dir"] == str(state_dir())
+    assert run("status").exit_code == 0
+    assert tree(tmp_path) == before
+
+
+@pytest.mark.parametrize("open_elsewhere", [False, True], ids=["at rest", "in use"])
+def test_looking_changes_nothing(run: Any, recorder: Any, tmp_path: Path, open_elsewhere: bool) -> None:
+    recorder.add("one", "session.started", {"source": "startup"})
+    if not open_elsewhere:
+        recorder.outbox.close()
+    before = tree(tmp_path)
+    assert report(run)["events"] == 1
+    assert tree(tmp_path) == before
+
+
+def test_it_counts_events_sessions_and_jobs(run: Any, recorder: Any) -> None:
+    recorder.add("one", "session.started")
+    recorder.add("one", "session.ended")
+    recorder.add("two", "session.started", harness="codex")
+    spool = recorder.state.spool
+    for name in ("new/1.job", "new/2.job", "new/half.tmp", "rejected/0.json"):
+        make_private((spool / name).parent)
+        (spool / name).write_bytes(b"")
+    got = report(run)
+    assert (got["events"], got["sessions"]) == (3, 2)
+    assert got["jobs"] == {"waiting": 2, "rejected": 1}
+
+
+def test_a_worker_is_alive_while_it_holds_the_lock(run: Any, recorder: Any) -> None:
+    lock = Lock(recorder.state)
+    assert lock.acquire()
+    assert report(run)["worker"] == {"alive": True, "pid": os.getpid()}
+    lock.release()
+    assert report(run)["worker"] == {"alive": False, "pid": None}
+
+
+SINKS = """
+[[sinks]]
+name = "board"
+kind = "http"
+url = "https://board.example/in"
+tier = 2
+token = "hush"
+
+[[sinks]]
+name = "notes"
+kind = "file"
+path = "/tmp/notes.ndjson"
+paused = true
+
+[[sinks]]
+name = "new"
+kind = "stdout"
+"""
+
+
+def test_a_sink_shows_how_far_it_is_and_why_it_waits(run: Any, recorder: Any, config_file: Path) -> None:
+    config_file.write_text(SINKS)
+    for _ in range(3):
+        recorder.add("one", "session.started")
+    board = recorder.outbox.add_sink("board", 1)
+    recorder.outbox.put_sink(
+        msgspec.structs.replace(
+            board, max_tier=1, failures=2, next_attempt_ms=FUTURE, last_error="HTTP 503", sent=1, dropped=4
+        )
+    )
+    recorder.outbox.add_sink("notes", 3)
+    board_, notes, new = report(run)["sinks"]
+    assert board_ == {
+        "name": "board",
+        "kind": "http",
+        "target": "https://board.example/in",
+        "tier": 2,
+        "effective_tier": 1,
+        "position": 1,
+        "behind": 2,
+        "paused": False,
+        "reason": "HTTP 503",
+        "next_attempt": rfc3339(FUTURE),
+        "sent": 1,
+        "dropped": 4,
+    }
+    assert (notes["paused"], notes["reason"], notes["behind"]) == (True, "paused by you", 0)
+    assert (new["position"], new["behind"], new["reason"]) == (0, 3, None)
+
+
+def test_a_receivers_pause_says_its_reason(run: Any, recorder: Any, config_file: Path) -> None:
+    config_file.write_text(SINKS)
+    recorder.outbox.put_sink(
+        msgspec.structs.replace(
+            recorder.outbox.add_sink("board", 0), paused="HTTP 401", last_error="x", failures=1
+        )
+    )
+    board = report(run)["sinks"][0]
+    assert (board["paused"], board["reason"]) == (True, "HTTP 401")
+    assert "paused: HTTP 401" in run("status").output
+
+
+def test_no_credential_is_shown(run: Any, recorder: Any, config_file: Path) -> None:
+    config_file.write_text(SINKS)
+    assert "hush" not in run("status", "--json").output + run("status").output
+
+
+def test_a_config_that_does_not_parse_is_one_line_and_all_else_is_shown(
+    run: Any, recorder: Any, config_file: Path
+) -> None:
+    config_file.write_text(SINKS + "tier = = 1\n")
+    recorder.add("one", "session.started")
+    recorder.outbox.add_sink("board", 0)
+    got = report(run)
+    assert len(got["problems"]) == 1
+    assert f"{config_file} line 18" in got["problems"][0]
+    assert got["events"] == 1
+    (board,) = got["sinks"]
+    assert (board["name"], board["kind"], board["behind"], board["paused"]) == ("board", None, 1, True)
+    shown = run("status").output.splitlines()
+    assert sum(f"{config_file} line 18" in text for text in shown) == 1
+
+
+def test_an_outbox_that_is_none_is_said_and_all_else_is_shown(run: Any, config_file: Path) -> None:
+    state = State(state_dir())
+    make_private(state.root)
+    state.outbox.write_bytes(b"not a database, and long enough to be seen as none" * 40)
+    config_file.write_text(SINKS)
+    got = report(run)
+    assert "cannot be read" in got["problems"][0]
+    assert [sink["name"] for sink in got["sinks"]] == ["board", "notes", "new"]
+
+
+def test_what_people_see_is_short_and_plain(run: Any, recorder: Any, config_file: Path) -> None:
+    config_file.write_text(SINKS)
+    recorder.add("one", "session.started")
+    shown = run("status").output
+    assert "recorded  1 event of 1 session\n" in shown
+    assert "board  http    tier 2  1 event behind" in shown
+    assert "\x1b" not in shown
