@@ -1,0 +1,326 @@
+"""Putting hook entries into other programs' files, and taking them out byte for byte.
+
+What goes where is data (:mod:`sessionpipe.install.targets`); how one file changes is pure
+(:mod:`~sessionpipe.install.entries`, :mod:`~sessionpipe.install.owned`); how it gets to disk is
+:mod:`~sessionpipe.install.files`. This module walks over the harnesses and says what it did.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import ModuleType
+from typing import NamedTuple
+
+from sessionpipe.install import entries, files, launcher, owned
+from sessionpipe.install.entries import Memory, WrongShape
+from sessionpipe.install.files import LeftAlone
+from sessionpipe.install.jsonedit import NotPlainJson
+from sessionpipe.install.memory import Manifest, Record, digest
+from sessionpipe.install.netfs import network_file_system
+from sessionpipe.install.targets import Target, account_home, answers, home, targets
+from sessionpipe.install.trust import trusted
+from sessionpipe.paths import State, make_private
+
+_OUR_NAME = b"sessionpipe-hook"
+_KINDS: dict[str, ModuleType] = {"entries": entries, "file": owned}
+
+
+class Report(NamedTuple):
+    """What was done about one file, or would be on a dry run.
+
+    ``did`` is one of ``created added updated unchanged`` (install), ``restored removed deleted``
+    (uninstall: the file is byte for byte what it was before us, or has changed since, or was ours
+    alone), ``left alone`` with the reason in ``why``, ``kept`` (the launcher, for the harnesses in
+    ``why``), or ``not found`` (``path`` is None then).
+    ``diff`` is a unified diff, made on a dry run only; ``note`` is what the person must do now.
+    """
+
+    harness: str
+    path: Path | None
+    did: str
+    why: str = ""
+    diff: str = ""
+    note: str = ""
+
+
+class UnknownHarness(ValueError):
+    """A harness that no adapter knows how to install."""
+
+
+class Elsewhere(ValueError):
+    """Some harnesses were pointed away from the home, and others would be changed in it."""
+
+
+class Busy(OSError):
+    """Another ``install`` or ``uninstall`` is at work."""
+
+
+def install(
+    names: Sequence[str], *, dry_run: bool, env: Mapping[str, str], state: State, config: Path
+) -> list[Report]:
+    """Write the launcher, and the hooks of ``names`` or of every harness that is there.
+
+    A harness named explicitly gets its config folder made. Raises :class:`UnknownHarness`, and
+    :class:`OSError` or :class:`ValueError` when the launcher itself can't be had.
+    """
+    wanted = _chosen(names)
+    path = _launcher(state)
+    launcher.command(path, "x", "y")
+    with _alone(state, dry_run):
+        reports = [_install_launcher(state, config, dry_run)]
+        manifest = Manifest(state)
+        for target in wanted:
+            places = target.files(env, missing=bool(names))
+            reports += [_install_file(target, place, path, manifest, dry_run) for place in places]
+            if not places:
+                reports.append(Report(target.harness, None, "not found"))
+    return reports
+
+
+def uninstall(
+    names: Sequence[str], *, dry_run: bool, env: Mapping[str, str], state: State, everywhere: bool = False
+) -> list[Report]:
+    """Take the hooks of ``names``, or all, out again; the launcher goes with the last of them.
+
+    Without ``names``, entries of another installation that still works are left alone, and so is
+    everything (:class:`Elsewhere`) when a variable moves one harness out of the account's home while
+    others would be changed in it, unless ``everywhere``.
+    """
+    wanted = _chosen(names)
+    manifest = Manifest(state)
+    if not names and not everywhere:
+        _refuse_mixed(wanted, env, manifest, state)
+    reports: list[Report] = []
+    with _alone(state, dry_run):
+        for target in wanted:
+            for path in _places(target, env, manifest):
+                reports += _uninstall_file(target, path, manifest, state, dry_run, named=bool(names))
+        gone = {report.path for report in reports if report.did != "left alone"}
+        users = [target.harness for target in targets().values() if _uses(target, env, manifest, state, gone)]
+        if users and not any(report.did == "left alone" for report in reports):
+            reports.append(Report("sessionpipe", state.launcher, "kept", f"for {', '.join(users)}"))
+        elif not users and os.path.lexists(state.launcher):
+            if not dry_run:
+                launcher.remove(state)
+            reports.append(Report("sessionpipe", state.launcher, "deleted"))
+    return reports
+
+
+def inspect(*, env: Mapping[str, str], state: State) -> list[tuple[str, list[tuple[Path, str]]]]:
+    """Each harness that is there, with its files and their states.
+
+    A state is ``installed``, ``stale`` (ours but not as it would be written now, or without a
+    launcher), ``missing``, ``needs trust``, or ``left alone: why``.
+    """
+    manifest, found = Manifest(state), []
+    for target in targets().values():
+        states = [(path, _state(target, path, state)) for path in _places(target, env, manifest)]
+        if states:
+            found.append((target.harness, states))
+    return found
+
+
+def _state(target: Target, path: Path, state: State) -> str:
+    try:
+        data = files.read(path).data
+        text = "" if data is None else _text(data)
+        result: str = _KINDS[target.kind].look(text, target, _launcher(state)) if text.strip() else "missing"
+    except (LeftAlone, NotPlainJson) as error:
+        return f"left alone: {error}"
+    if result == "installed" and not os.access(state.launcher, os.X_OK):
+        return "stale"
+    if result == "installed" and target.table.get("trust") == "codex" and not trusted(path, text, target):
+        return "needs trust"
+    return result
+
+
+def _install_launcher(state: State, config: Path, dry_run: bool) -> Report:
+    known = answers()
+    did = "unchanged"
+    if not launcher.current(state, config, known):
+        did = "updated" if os.path.lexists(state.launcher) else "created"
+        if not dry_run:
+            launcher.write(state, config, known)
+    kind = network_file_system(state.root)
+    why = f"on {kind}, a network file system, nothing can be promised about losing events" if kind else ""
+    return Report("sessionpipe", state.launcher, did, why)
+
+
+def _install_file(target: Target, path: Path, run: Path, manifest: Manifest, dry_run: bool) -> Report:
+    kind = _KINDS[target.kind]
+    try:
+        seen = files.read(path)
+        text = _text(seen.data or b"")
+        standing = kind.look(text, target, run) if text.strip() else "missing"
+        record = manifest.records.get(_key(path))
+        if standing == "missing":
+            before = None if seen.data is None else digest(seen.data)
+            folders = [str(folder) for folder in files.missing_folders(path)]
+            record = Record(target.harness, before, seen.data is None, folders, Memory())
+        elif record is None:
+            # Another installation's entries: what it had to make for them is not known.
+            record = Record(target.harness)
+        new = kind.merge(text, target, run, record.memory)
+        if new == text:
+            return Report(target.harness, path, "unchanged")
+        files.check_writable(seen)
+        did = "created" if seen.data is None else "added" if standing == "missing" else "updated"
+        if dry_run:
+            return Report(target.harness, path, did, diff=_diff(path, text, new))
+        manifest.records[_key(path)] = record
+        manifest.save()
+        if seen.data is None:
+            files.create(path, new.encode())
+        else:
+            files.write(seen, new.encode())
+    except (LeftAlone, NotPlainJson, WrongShape) as error:
+        return Report(target.harness, path, "left alone", str(error))
+    return Report(target.harness, path, did, note=target.note)
+
+
+def _uninstall_file(
+    target: Target, path: Path, manifest: Manifest, state: State, dry_run: bool, *, named: bool
+) -> Iterator[Report]:
+    kind, record = _KINDS[target.kind], manifest.records.get(_key(path))
+    seen = None
+    try:
+        seen = files.read(path)
+        text = _text(seen.data or b"")
+        others = _others(kind.launchers(text, target), state) if text.strip() and not named else set()
+        if others:
+            raise LeftAlone(f"its entries belong to the installation in {others.pop().parent.parent}")
+        new = kind.strip(text, target, record.memory if record else None) if text.strip() else text
+        if new != text:
+            yield _give_back(target, seen, text, new, record, dry_run)
+    except (LeftAlone, NotPlainJson) as error:
+        # One that holds nothing of ours is nobody's concern here.
+        if seen is None or _OUR_NAME in (seen.data or b""):
+            yield Report(target.harness, path, "left alone", str(error))
+            return
+    if record is not None and not dry_run:
+        del manifest.records[_key(path)]
+        manifest.save()
+
+
+def _give_back(
+    target: Target, seen: files.Snapshot, text: str, new: str, record: Record | None, dry_run: bool
+) -> Report:
+    data = new.encode()
+    ours_alone = target.kind == "file" or (record is not None and record.created and _is_empty(new))
+    did = "deleted" if ours_alone else "removed"
+    if not ours_alone and record is not None and record.before == digest(data):
+        did = "restored"
+    files.check_writable(seen)
+    if dry_run:
+        return Report(target.harness, seen.path, did, diff=_diff(seen.path, text, new))
+    if ours_alone:
+        files.delete(seen)
+        files.remove_folders([Path(folder) for folder in record.folders] if record else [])
+    else:
+        files.write(seen, data)
+    return Report(target.harness, seen.path, did)
+
+
+def _is_empty(text: str) -> bool:
+    return text.translate({ord(space): None for space in " \t\r\n"}) in ("", "{}")
+
+
+def _chosen(names: Sequence[str]) -> list[Target]:
+    known = targets()
+    if unknown := [name for name in names if name not in known]:
+        raise UnknownHarness(f"no harness called {unknown[0]}; known are {', '.join(known)}")
+    return [known[name] for name in dict.fromkeys(names)] if names else list(known.values())
+
+
+def _places(target: Target, env: Mapping[str, str], manifest: Manifest) -> list[Path]:
+    """The files of ``target`` to look at: where they are now, and where we once wrote one."""
+    places = {os.path.realpath(path): path for path in target.files(env)}
+    for path in manifest.paths(target.harness):
+        places.setdefault(os.path.realpath(path), path)
+    return list(places.values())
+
+
+def _others(found: Iterable[Path], state: State) -> set[Path]:
+    """Those of ``found`` that are launchers of other installations, and still there."""
+    return {path for path in found if path != _launcher(state) and os.access(path, os.X_OK)}
+
+
+def _uses(
+    target: Target,
+    env: Mapping[str, str],
+    manifest: Manifest,
+    state: State,
+    gone: Collection[Path | None] = (),
+) -> bool:
+    """Whether a file of ``target``, those in ``gone`` aside, still runs our launcher."""
+    for path in _places(target, env, manifest):
+        with suppress(LeftAlone):
+            data = files.read(path).data or b""
+            if path in gone or _OUR_NAME not in data:
+                continue
+            try:
+                if _launcher(state) in _KINDS[target.kind].launchers(_text(data), target):
+                    return True
+            except (LeftAlone, NotPlainJson):
+                return True  # It can't be told apart, so the launcher stays.
+    return False
+
+
+def _refuse_mixed(wanted: Sequence[Target], env: Mapping[str, str], manifest: Manifest, state: State) -> None:
+    account = account_home()
+    if account is None or os.path.realpath(home(env)) != os.path.realpath(account):
+        return
+    moved = {target.harness: name for target in wanted if (name := target.elsewhere(env))}
+    at_home = [
+        target.harness
+        for target in wanted
+        if target.harness not in moved and _uses(target, env, manifest, state)
+    ]
+    if moved and at_home:
+        raise Elsewhere(
+            f"{next(iter(moved.values()))} points out of the home folder, and yet {', '.join(at_home)} "
+            "would be changed in it; name the harnesses to uninstall, or add --everywhere"
+        )
+
+
+@contextmanager
+def _alone(state: State, dry_run: bool) -> Iterator[None]:
+    if dry_run:
+        yield
+        return
+    from filelock import FileLock, Timeout
+
+    make_private(state.root)
+    try:
+        with FileLock(state.root / "install.lock", timeout=10):
+            yield
+    except Timeout:
+        raise Busy("another sessionpipe install or uninstall is at work; try again") from None
+
+
+def _text(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise LeftAlone(f"not plain JSON: a byte that is no UTF-8 at line {line}") from None
+
+
+def _diff(path: Path, old: str, new: str) -> str:
+    lines = difflib.unified_diff(old.split("\n"), new.split("\n"), str(path), str(path), lineterm="")
+    return "\n".join(lines)
+
+
+def _key(path: Path) -> str:
+    return os.path.abspath(path)  # noqa: PTH100  # the name we were given, not what it links to
+
+
+def _launcher(state: State) -> Path:
+    return Path(os.path.abspath(state.launcher))  # noqa: PTH100
+
+
+__all__ = ["Busy", "Elsewhere", "Report", "UnknownHarness", "inspect", "install", "uninstall"]

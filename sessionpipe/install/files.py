@@ -1,0 +1,198 @@
+"""Reading and writing other people's files: all or nothing, and what we may not touch is left alone.
+
+A write keeps the file's mode, owner, extended attributes, symbolic link and hard links. It is made
+in a temporary file beside the real one and renamed over it, so that a reader (a harness watches its
+settings) never sees half a file; a file with more than one hard link, or one whose owner we could
+not restore, is written in place instead, because a rename would part it from them.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+MAX_BYTES = 16 * 1024 * 1024
+
+
+class LeftAlone(Exception):
+    """The file is not ours to write; the message says why, in words for the report."""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What a file held when it was read. ``data`` is None where there was no file.
+
+    ``path`` is the name we were given, ``real`` what its links lead to.
+    """
+
+    path: Path
+    real: Path
+    data: bytes | None
+    info: os.stat_result | None = None
+
+
+def read(path: Path) -> Snapshot:
+    """Read ``path`` through its links; raises :class:`LeftAlone` for what is no readable file."""
+    try:
+        real = path.resolve(strict=path.is_symlink())
+        if not os.path.lexists(real):
+            return Snapshot(path, real, None)
+        # Without waiting: a FIFO in the file's place would keep us until somebody writes to it.
+        with os.fdopen(os.open(real, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
+            info = os.fstat(file.fileno())
+            if not stat.S_ISREG(info.st_mode):
+                raise LeftAlone("it is not a regular file")
+            if info.st_size > MAX_BYTES:
+                raise LeftAlone(f"it is larger than {MAX_BYTES // 1024 // 1024} MiB")
+            return Snapshot(path, real, file.read(), info)
+    except FileNotFoundError:
+        raise LeftAlone("it is a link to a file that does not exist") from None
+    except IsADirectoryError:
+        raise LeftAlone("it is a folder") from None
+    except (OSError, RuntimeError) as error:  # RuntimeError: links that lead in a circle, before 3.13
+        raise LeftAlone(f"it cannot be read ({_reason(error)})") from None
+
+
+def write(seen: Snapshot, data: bytes) -> None:
+    """Replace what ``seen`` saw with ``data``; raises :class:`LeftAlone` with nothing written."""
+    check_writable(seen)
+    if seen.info is None or seen.data is None:
+        raise ValueError("there is no file to replace; create it")
+    if read(seen.path).data != seen.data:
+        raise LeftAlone("it changed while we were at it; try again")
+    try:
+        if seen.info.st_nlink > 1 or not _replace_like(seen.real, data, seen.info):
+            _overwrite(seen.real, data)
+    except OSError as error:
+        raise LeftAlone(f"it cannot be written ({_reason(error)})") from None
+
+
+def missing_folders(path: Path) -> list[Path]:
+    """The parents of ``path`` that do not exist, outermost first."""
+    return [folder for folder in reversed(path.parents) if not os.path.lexists(folder)]
+
+
+def create(path: Path, data: bytes) -> None:
+    """Create ``path`` (0600) and its missing parents (0700); raises :class:`LeftAlone`."""
+    made = missing_folders(path)
+    try:
+        for folder in made:
+            folder.mkdir(mode=0o700, exist_ok=True)
+        if os.path.lexists(path):
+            raise LeftAlone("it appeared while we were at it; try again")
+        replace(path, data, mode=0o600)
+    except OSError as error:
+        remove_folders(made)
+        raise LeftAlone(f"it cannot be created ({_reason(error)})") from None
+
+
+def delete(seen: Snapshot) -> None:
+    """Delete the file that ``seen`` saw; raises :class:`LeftAlone`."""
+    check_writable(seen)
+    if read(seen.path).data != seen.data:
+        raise LeftAlone("it changed while we were at it; try again")
+    try:
+        seen.path.unlink()
+    except OSError as error:
+        raise LeftAlone(f"it cannot be deleted ({_reason(error)})") from None
+
+
+def remove_folders(folders: list[Path]) -> None:
+    """Remove those of ``folders`` that are empty, innermost first."""
+    for folder in sorted(folders, key=lambda path: len(path.parts), reverse=True):
+        with suppress(OSError):
+            folder.rmdir()
+
+
+def check_writable(seen: Snapshot) -> None:
+    """Raise :class:`LeftAlone` for what the person has made read-only, even where root could write."""
+    if seen.info is None:
+        return
+    if not seen.info.st_mode & 0o222 or not os.access(seen.real, os.W_OK):
+        raise LeftAlone("it is read-only")
+    folder = seen.real.parent
+    if not folder.stat().st_mode & 0o222 or not os.access(folder, os.W_OK):
+        raise LeftAlone("its folder is read-only")
+
+
+def replace(path: Path, data: bytes, *, mode: int) -> None:
+    """Write ``path`` whole or not at all, durably, with ``mode``; raises :class:`OSError`."""
+    temporary = _temporary(path, data, mode)
+    _rename(temporary, path)
+
+
+def _replace_like(path: Path, data: bytes, info: os.stat_result) -> bool:
+    """Replace ``path`` by a file of the same mode, owner and attributes; False if that can't be had."""
+    temporary = _temporary(path, data, 0o600)
+    try:
+        made = temporary.stat()
+        if (made.st_uid, made.st_gid) != (info.st_uid, info.st_gid):
+            os.chown(temporary, info.st_uid, info.st_gid)
+        if hasattr(os, "listxattr"):
+            for name in os.listxattr(path):
+                os.setxattr(temporary, name, os.getxattr(path, name))
+        temporary.chmod(stat.S_IMODE(info.st_mode))  # last: a change of owner clears bits of it
+    except OSError:
+        temporary.unlink()
+        return False
+    _rename(temporary, path)
+    return True
+
+
+def _temporary(path: Path, data: bytes, mode: int) -> Path:
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(descriptor)
+        temporary.chmod(mode)
+    except OSError:
+        temporary.unlink()
+        raise
+    return temporary
+
+
+def _rename(temporary: Path, path: Path) -> None:
+    try:
+        temporary.replace(path)
+    except OSError:
+        temporary.unlink()
+        raise
+    if os.name == "posix":
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def _overwrite(path: Path, data: bytes) -> None:
+    with path.open("r+b") as file:
+        file.write(data)
+        file.truncate()
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "strerror", None) or "its links lead in a circle"
+
+
+__all__ = [
+    "LeftAlone",
+    "Snapshot",
+    "check_writable",
+    "create",
+    "delete",
+    "missing_folders",
+    "read",
+    "remove_folders",
+    "replace",
+    "write",
+]

@@ -1,0 +1,65 @@
+"""``<state>/install.json``: what giving each file back exactly needs to be remembered.
+
+Never any content of other people's files: white space, names of our own, digests and paths. Losing
+it loses no safety: entries are then found by their form alone, and a file of ours emptied of them
+stays.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+
+import msgspec
+
+from sessionpipe.install.entries import Memory
+from sessionpipe.install.files import replace
+from sessionpipe.paths import State
+
+
+@dataclass
+class Record:
+    """One file we wrote to. ``before`` is the digest of what it held before our first write."""
+
+    harness: str
+    before: str | None = None
+    created: bool = False
+    folders: list[str] = field(default_factory=list)
+    memory: Memory | None = None
+
+
+class Manifest:
+    """The records by the file's absolute name. :meth:`save` before writing a file: a record too many
+    does no harm, and one too few would leave a file behind."""
+
+    def __init__(self, state: State) -> None:
+        """Read it; one that is missing or damaged counts as empty."""
+        self._path = state.manifest
+        self.records: dict[str, Record] = {}
+        try:
+            stored = json.loads(self._path.read_bytes())["files"]
+            self.records = msgspec.convert(stored, dict[str, Record])
+        except (OSError, ValueError, LookupError, TypeError, msgspec.ValidationError):
+            pass
+
+    def save(self) -> None:
+        """Write it, or remove it when nothing is left to remember. Raises :class:`OSError`."""
+        if self.records:
+            stored = {"version": 1, "files": msgspec.to_builtins(self.records)}
+            replace(self._path, (json.dumps(stored, indent=2) + "\n").encode(), mode=0o600)
+        else:
+            self._path.unlink(missing_ok=True)
+
+    def paths(self, harness: str) -> list[Path]:
+        """The files of ``harness`` that we wrote to."""
+        return [Path(name) for name, record in self.records.items() if record.harness == harness]
+
+
+def digest(data: bytes) -> str:
+    """What :attr:`Record.before` holds for a file of these bytes."""
+    return sha256(data).hexdigest()
+
+
+__all__ = ["Manifest", "Record", "digest"]
