@@ -139,7 +139,8 @@ def job_header(
         b"event=" + argument(event),
         b"at_ms=%d" % at_ms,
         b"cwd=" + cwd,
-        b"ppid=%d" % system.getppid(),
+        # The launcher stands between the agent and this process, and says who its own parent is.
+        b"ppid=" + (environ.get(b"SESSIONPIPE_PPID") or b"%d" % system.getppid()),
     ]
     records += [b"arg=" + argument(extra) for extra in argv[3:]]
     if partial:

@@ -1,0 +1,300 @@
+"""Intake: what a draft becomes, and what a batch of jobs leaves behind."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sessionpipe.intake import Intake, cut_blob, relative, seal, session_block, shorten
+from sessionpipe.outbox import Outbox
+from sessionpipe.spool import Spool
+from tests.schema import assert_valid
+
+SESSION = "3f0c2f2e-6a51-4d7b-9a55-0d3c5f1f5a10"
+
+
+def draft(kind: str, data: dict[str, Any], **memo: Any) -> dict[str, Any]:
+    return {
+        "type": kind,
+        "at_ms": 1_795_976_081_342,
+        "harness": {"name": "claude-code", "event": "PostToolUse"},
+        "session": {"id": SESSION, "cwd": "/home/dev/src"},
+        "data": data,
+        "memo": memo,
+    }
+
+
+def sealed(kind: str, data: dict[str, Any], *, root: str | None = None, **memo: Any) -> dict[str, Any]:
+    event = seal(draft(kind, data, **memo), {"machine": "m"}, 4, root=root, home="/home/dev")
+    assert_valid(event)
+    return event
+
+
+def secret() -> str:
+    return "ghp_" + "".join("abcdefghijABCDEFGHIJ0123456789"[(i * 7 + 3) % 30] for i in range(36))
+
+
+class TestSealing:
+    def test_the_envelope_is_the_protocols(self) -> None:
+        event = sealed("tool.ended", {"tool": "Bash", "ok": True, "ms": 3})
+        assert (event["protocol"], event["tier"], event["time"]) == (1, 3, "2026-11-29T18:14:41.342Z")
+        assert event["session"] == {"id": SESSION, "seq": 4, "machine": "m"}
+        assert event["privacy"] == {"rulesets": ["secrets@1"], "pii": False}
+        assert event["data"] == {"tool": "Bash", "ok": True, "ms": 3}
+
+    def test_what_the_vocabulary_does_not_name_stays_out(self) -> None:
+        assert sealed("turn.started", {"prompt_chars": 3, "prompt": "say"})["data"] == {"prompt_chars": 3}
+
+    def test_it_redacts_before_it_cuts(self) -> None:
+        # The cut falls inside the token: cut first, and half of it would be left.
+        message = "Bash " + "x " * 55 + secret()
+        event = sealed(
+            "attention.needed",
+            {"attention_id": "a", "kind": "permission", "message": message},
+            caps={"message": 125},
+        )
+        assert len(event["data"]["message"]) <= 125
+        assert secret()[:10] not in json.dumps(event)
+
+    def test_the_key_of_a_tools_input_is_context(self) -> None:
+        event = sealed("tool.started", {"tool": "Bash", "input": {"password": "hunter2hunter2"}})
+        assert "hunter2hunter2" not in json.dumps(event)
+
+    def test_errors_are_cut_to_two_thousand_characters(self) -> None:
+        assert (
+            len(sealed("tool.ended", {"tool": "B", "ok": False, "error": "e" * 9_000})["data"]["error"])
+            == 2_000
+        )
+
+    def test_paths_are_relative_to_the_repository_then_to_home(self) -> None:
+        paths = ["/home/dev/src/lib/a.py", "/home/dev/notes.md", "/etc/hosts", "/home/dev/src-other/b.py"]
+        event = sealed("files.changed", {"paths": paths}, root="/home/dev/src")
+        assert event["data"]["paths"] == ["lib/a.py", "~/notes.md", "/etc/hosts", "~/src-other/b.py"]
+
+    def test_without_a_repository_paths_are_relative_to_the_folder(self) -> None:
+        assert sealed("files.changed", {"paths": ["/home/dev/src/a"]})["data"]["paths"] == ["a"]
+
+
+class TestBlobs:
+    @given(
+        st.recursive(
+            st.none() | st.booleans() | st.integers() | st.text(max_size=300),
+            lambda inner: (
+                st.lists(inner, max_size=30) | st.dictionaries(st.text(max_size=9), inner, max_size=30)
+            ),
+            max_leaves=60,
+        ),
+        st.integers(min_value=512, max_value=4096),
+    )
+    def test_what_is_kept_fits_and_what_fits_is_kept(self, value: Any, limit: int) -> None:
+        kept = cut_blob(value, limit)
+        assert len(msgspec.json.encode(kept)) <= limit
+        if len(msgspec.json.encode(value)) <= limit:
+            assert kept == value
+
+    def test_a_long_string_keeps_its_beginning_and_the_rest_of_the_object(self) -> None:
+        kept = cut_blob({"command": "ls", "out": "y" * 200_000}, 65_536)
+        assert kept["command"] == "ls"
+        assert kept["out"].startswith("yyy")
+
+    def test_a_value_nested_beyond_reason_is_survived(self) -> None:
+        deep: Any = "x"
+        for _ in range(20_000):
+            deep = [deep]
+        assert isinstance(cut_blob(deep, 65_536), str)
+
+
+class TestPaths:
+    @pytest.mark.parametrize(
+        ("path", "short"),
+        [
+            ("/home/dev", "~"),
+            ("/home/dev/x", "~/x"),
+            ("/home/developer", "/home/developer"),
+            ("/srv", "/srv"),
+            ("", ""),
+        ],
+    )
+    def test_home_is_written_as_a_tilde(self, path: str, short: str) -> None:
+        assert shorten(path, "/home/dev") == short
+
+    def test_a_home_that_is_not_known_shortens_nothing(self) -> None:
+        assert shorten("/home/dev/x", None) == "/home/dev/x"
+        assert relative("/home/dev/x", None, "") == "/home/dev/x"
+
+
+class TestBlocks:
+    def test_only_facts_of_the_protocol_and_no_empty_ones(self) -> None:
+        facts = {
+            "id": "x",
+            "seq": 3,
+            "model": "",
+            "branch": None,
+            "cwd": "/home/dev/w",
+            "email": "e",
+            "attended": False,
+        }
+        assert session_block(facts, "/home/dev") == {"cwd": "~/w", "attended": False}
+
+    def test_a_title_is_redacted_then_cut(self) -> None:
+        block = session_block({"title": f"use {secret()} " + "word " * 40, "title_source": "first-ask"}, None)
+        assert secret()[:10] not in block["title"]
+        assert len(block["title"]) <= 80
+
+    def test_a_source_without_a_title_says_nothing(self) -> None:
+        assert session_block({"title_source": "custom"}, None) == {}
+
+
+def job(event: str, at_ms: int, **payload: Any) -> bytes:
+    body = {
+        "session_id": SESSION,
+        "transcript_path": f"/nowhere/{SESSION}.jsonl",
+        "cwd": "/nowhere",
+        "hook_event_name": event,
+        **payload,
+    }
+    header = f"v=1\0harness=claude-code\0event={event}\0at_ms={at_ms}\0cwd=/nowhere\0ppid=1\0env.HOME=/home/dev\0\0"
+    return header.encode() + json.dumps(body).encode()
+
+
+class Bench:
+    """A spool, an outbox and an intake between them."""
+
+    def __init__(self, root: Path) -> None:
+        self.spool = Spool(root / "spool")
+        self.spool.prepare()
+        self.outbox = Outbox.open(root / "outbox.db")
+        self.logged: list[str] = []
+        self.count = 0
+
+    def intake(self) -> Intake:
+        return Intake(
+            self.outbox,
+            self.spool,
+            machine=lambda: "m",
+            log=lambda level, message: self.logged.append(message),
+        )
+
+    def put(self, content: bytes) -> str:
+        self.count += 1
+        name = f"{self.count:020d}.job"
+        (self.spool.new / name).write_bytes(content)
+        return name
+
+    def events(self) -> list[dict[str, Any]]:
+        return [json.loads(row.body) for row in self.outbox.read(0, 1000)]
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    bench = Bench(tmp_path)
+    yield bench
+    bench.outbox.close()
+
+
+class TestBatches:
+    def test_a_session_is_opened_before_anything_else_of_it(self, bench: Bench) -> None:
+        bench.put(job("UserPromptSubmit", 10, prompt="hello", prompt_id="p"))
+        assert bench.intake().run() == 1
+        events = bench.events()
+        assert [(e["type"], e["session"]["seq"]) for e in events] == [
+            ("session.started", 0),
+            ("turn.started", 1),
+        ]
+        assert events[0]["data"] == {"source": "unknown"}
+        assert events[1]["session"]["machine"] == "m"
+        for event in events:
+            assert_valid(event)
+
+    def test_the_files_go_and_the_marks_after_them(self, bench: Bench) -> None:
+        bench.put(job("Stop", 10, prompt_id="p"))
+        intake = bench.intake()
+        intake.run()
+        assert bench.spool.empty()
+        assert len(bench.outbox.marks()) == 1
+        intake.finish()
+        assert bench.outbox.marks() == []
+
+    def test_a_job_recorded_by_a_worker_that_died_is_not_recorded_again(self, bench: Bench) -> None:
+        content = job("Stop", 10, prompt_id="p")
+        name = bench.put(content)
+        bench.intake().run()
+        before = bench.events()
+        (bench.spool.new / name).write_bytes(content)
+        bench.intake().run()
+        assert bench.events() == before
+        assert bench.spool.empty()
+
+    def test_jobs_from_before_a_session_was_forgotten_are_dropped(self, bench: Bench) -> None:
+        bench.put(job("UserPromptSubmit", 10, prompt="a"))
+        bench.intake().run()
+        bench.outbox.forget("claude-code", SESSION, 100, 1, lambda seq: b'{"forgotten": true}')
+        bench.put(job("Stop", 99))
+        bench.put(job("UserPromptSubmit", 101, prompt="b"))
+        bench.intake().run()
+        rows = [(row.seq, row.type) for row in bench.outbox.read(0, 100)]
+        assert rows == [(2, "session.forgotten"), (3, "session.started"), (4, "turn.started")]
+
+    def test_one_job_that_cannot_be_recorded_does_not_hold_up_the_others(
+        self, bench: Bench, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def seal_or_not(one: dict[str, Any], *args: Any, **kwargs: Any) -> dict[str, Any]:
+            if one["data"].get("prompt_chars") == 6:
+                raise ValueError("a fault of ours")
+            return seal(one, *args, **kwargs)
+
+        monkeypatch.setattr("sessionpipe.intake.seal", seal_or_not)
+        for prompt in ("one", "poison", "three"):
+            bench.put(job("UserPromptSubmit", 10, prompt=prompt))
+        assert bench.intake().run() == 3
+        assert [e["data"].get("prompt_chars") for e in bench.events() if e["type"] == "turn.started"] == [
+            3,
+            5,
+        ]
+        assert len(bench.spool.rejected_names()) == 1
+        assert bench.spool.empty()
+
+    def test_a_database_that_fails_loses_nothing(self, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+        bench.put(job("Stop", 10))
+        intake = bench.intake()
+
+        def full(*args: Any, **kwargs: Any) -> dict[str, Any]:
+            raise sqlite3.OperationalError("database or disk is full")
+
+        with monkeypatch.context() as patched:
+            patched.setattr("sessionpipe.intake.seal", full)
+            with pytest.raises(sqlite3.OperationalError):
+                intake.run()
+        assert not bench.spool.empty()
+        assert intake.run() == 1
+        assert len(bench.events()) == 2
+
+    def test_what_cannot_be_claimed_names_whose_it_is_in_the_log(self, bench: Bench) -> None:
+        bench.put(b"v=1\0harness=claude-code\0event=Stop\0at_ms=1\0\0" + b'{"session_id": "short"}')
+        bench.intake().run()
+        assert "set aside" in bench.logged[0]
+        assert bench.events() == []
+
+    def test_no_session_row_is_left_by_what_opened_none(self, bench: Bench) -> None:
+        notify = json.dumps(
+            {
+                "type": "agent-turn-complete",
+                "thread-id": "01a22870-8eab-7c10-a6bc-f818ba12474d",
+                "turn-id": "t",
+                "cwd": "/w",
+                "input-messages": [],
+                "last-assistant-message": "x",
+            }
+        )
+        bench.put(f"v=1\0harness=codex\0event=notify\0at_ms=1\0cwd=/w\0arg={notify}\0\0".encode())
+        bench.intake().run()
+        assert bench.outbox.count() == (0, 0)
+        assert bench.spool.rejected_names() == []

@@ -1,0 +1,41 @@
+"""The log: redacted, one line an entry, bounded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sessionpipe.log import log
+from sessionpipe.paths import State
+
+
+def test_a_line_cannot_be_forged_and_holds_no_secret(tmp_path: Path) -> None:
+    state = State(tmp_path)
+    token = "ghp_" + "a1B2c3D4e5" * 4
+    log(state, "warning", f"first\n2026 error forged \x1b[2J {token[:40]}")
+    (line,) = state.log.read_text().splitlines()
+    assert " warning first 2026 error forged" in line
+    assert "\x1b" not in line
+    assert token[:40] not in line
+
+
+def test_it_is_private_and_bounded(tmp_path: Path) -> None:
+    state = State(tmp_path)
+    for _ in range(600):
+        log(state, "info", "x y " * 1000)
+    assert state.log.stat().st_mode & 0o777 == 0o600
+    assert sum(path.stat().st_size for path in state.log.parent.iterdir()) < 3 << 20
+
+
+def test_a_log_that_cannot_be_written_stops_nothing(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text("in the way")
+    log(State(tmp_path), "error", "lost")
+
+
+def test_a_link_planted_in_its_place_is_not_followed(tmp_path: Path) -> None:
+    state = State(tmp_path)
+    state.log.parent.mkdir()
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    state.log.symlink_to(victim)
+    log(state, "info", "hello")
+    assert victim.read_text() == "precious"
