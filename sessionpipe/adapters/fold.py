@@ -1,0 +1,445 @@
+"""What takes memory: a session's drafts, in order, settled by what came before them.
+
+An adapter sees one payload and remembers nothing. :func:`fold` carries a session's memory from job to
+job: a call's start is needed for its duration (protocol §4, ``ms``), a permission request for the
+``attention.cleared`` that follows it, a turn's end for telling its double. It is a pure function over a
+JSON-able state, one draft after the other, so that it does not matter how a session's drafts fall into
+batches: ``fold(fold(s, a), b)`` is ``fold(s, a + b)``.
+
+The state is ``{}`` for a session never seen, and else::
+
+    {"started": bool,      something of the session was sent; its session.started came first
+     "tier0_ms": int,      the newest time of a tier-0 event: heartbeats keep a minute's distance from it
+     "turn":               the main thread's turn, the running one or the last; null before the first
+         {"id": str|null, "since": epoch ms of its turn.started | null, "over": bool} | null,
+     "rested": bool,       the last thing the main thread said was a turn.ended
+     "past":               turns behind the running one, oldest first, at most 16:
+         {turn_id: true when its end was sent, false when another turn took over without one},
+     "count": int,         how many calls and attentions were remembered: their order, as "nth"
+     "calls":              calls that started and have not ended, oldest first, at most 256:
+         {call: {"since": epoch ms, "nth": int, "tool": str|null, "ask": str|null, "thread": str|null}},
+     "open":               attentions that are needed and not cleared, oldest first, at most 64:
+         {attention_id: {"kind": str, "nth": int, "ask": str|null, "thread": str|null}}}
+
+``thread`` is the subagent's id, null for the main thread. ``ask`` names what a call does (the hash that
+also names its permission request). The records inside are replaced, never changed, so that one level of
+copying keeps the caller's state as it was.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from sessionpipe.protocol.vocabulary import VOCABULARY
+
+Draft = dict[str, Any]
+State = dict[str, Any]
+
+MAX_CALLS = 256
+MAX_OPEN = 64
+MAX_PAST = 16
+HEARTBEAT_MS = 60_000
+
+#: Longer ids of a harness are remembered by their hash: the state stays small whatever it sends.
+MAX_NAME = 128
+
+_TIER_0 = frozenset(name for name, kind in VOCABULARY.items() if kind.tier == 0)
+#: What may be the first event of a session (protocol §4, the rules for all types).
+_OPENERS = frozenset({"session.started", "session.backfill"})
+#: Attentions of a session that waits for its next prompt, not for an answer inside a turn.
+_RESTING = frozenset({"idle", "error"})
+
+
+def fold(state: State, drafts: Sequence[Draft]) -> tuple[State, list[Draft]]:
+    """Settle ``drafts``, all of one session and in job order, against its ``state``.
+
+    Returns the state after them and the drafts to send, in order: some dropped, some with an ``ms``
+    filled in, some with a draft of ours before them. Neither argument is changed.
+    """
+    memory = _copy(state)
+    settled: list[Draft] = []
+    for draft in drafts:
+        settled += _settle(memory, draft)
+    return memory, settled
+
+
+def _copy(state: State) -> State:
+    return {
+        "started": state.get("started", False),
+        "tier0_ms": state.get("tier0_ms", 0),
+        "turn": state.get("turn"),
+        "rested": state.get("rested", False),
+        "past": dict(state.get("past", ())),
+        "count": state.get("count", 0),
+        "calls": dict(state.get("calls", ())),
+        "open": dict(state.get("open", ())),
+    }
+
+
+def _settle(state: State, draft: Draft) -> list[Draft]:
+    """One draft: what its type asks for, then what holds for all types. Empty when it is dropped."""
+    kind = draft["type"]
+    if draft["memo"].get("only_known") and not state["started"]:
+        return []
+    settled = _HANDLERS.get(kind, _as_it_is)(state, draft)
+    if not settled:
+        return []
+    if not state["started"]:
+        state["started"] = True
+        if kind not in _OPENERS:
+            settled.insert(0, _of_session(draft, "session.started", {"source": "unknown"}))
+    if _thread(draft) is None:
+        state["rested"] = kind == "turn.ended"
+    return _with_heartbeat(state, settled)
+
+
+def _with_heartbeat(state: State, settled: list[Draft]) -> list[Draft]:
+    """Show a tier-0 receiver that a turn is running, where it was told nothing for a minute."""
+    draft = settled[-1]
+    # Whatever of ours stands before the draft is tier 0 and of this moment.
+    silent = len(settled) == 1 and draft["type"] not in _TIER_0
+    if silent and not (_running(state) and _beat_is_due(state, draft)):
+        return settled
+    # The newest time, not the last: heartbeats keep their distance even when a clock steps back.
+    state["tier0_ms"] = max(state["tier0_ms"], draft["at_ms"])
+    return [_of_session(draft, "session.heartbeat", {}), draft] if silent else settled
+
+
+def _beat_is_due(state: State, draft: Draft) -> bool:
+    due: bool = draft["at_ms"] - state["tier0_ms"] >= HEARTBEAT_MS
+    return due
+
+
+# --- per type: what is sent for a draft (it comes last), or nothing -----------------------------------
+
+
+def _as_it_is(_state: State, draft: Draft) -> list[Draft]:
+    return [draft]
+
+
+def _heartbeat(state: State, draft: Draft) -> list[Draft]:
+    """An adapter's own heartbeat counts like ours: one a minute."""
+    return [draft] if _beat_is_due(state, draft) else []
+
+
+def _session_ended(state: State, draft: Draft) -> list[Draft]:
+    cleared = _clear(state, draft, lambda attention: "unknown")
+    _leave_turn(state)
+    state["turn"] = None
+    state["calls"] = {}
+    return [*cleared, draft]
+
+
+def _turn_started(state: State, draft: Draft) -> list[Draft]:
+    if _thread(draft) is not None:
+        return [draft]
+    turn, turn_id = _running(state), _name(draft["data"].get("turn_id"))
+    if turn and turn_id is not None and turn["id"] == turn_id:
+        # A prompt queued into the running turn: somebody is there, and the turn is as old as it was.
+        return [*_clear(state, draft, _how_a_prompt_clears), draft]
+    _enter_turn(state, turn_id, draft["at_ms"])
+    return [*_clear(state, draft, _how_another_turn_clears), draft]
+
+
+def _turn_ended(state: State, draft: Draft) -> list[Draft]:
+    if _thread(draft) is not None:
+        return [draft]
+    turn, turn_id = _running(state), _name(draft["data"].get("turn_id"))
+    ended = state["past"].get(turn_id)
+    if ended or (turn_id is None and turn is None and state["rested"]):
+        return []
+    if ended is False:
+        # Learnt late, of a turn another one took over from: it says nothing about the one running now.
+        _remember(state["past"], turn_id, True, MAX_PAST)
+        return [draft]
+    since = None
+    if turn and _is_of(turn, turn_id):
+        turn_id = turn_id or turn["id"]
+        since = turn["since"]
+    else:
+        _leave_turn(state)
+    state["turn"] = {"id": turn_id, "since": since, "over": True}
+    _remember(state["past"], turn_id, True, MAX_PAST)
+    return [*_clear(state, draft, _how_a_turns_end_clears), _timed(draft, since)]
+
+
+def _tool_started(state: State, draft: Draft) -> list[Draft]:
+    cleared = _see_work(state, draft)
+    call = {
+        "since": draft["at_ms"],
+        "nth": _next(state),
+        "tool": draft["data"].get("tool"),
+        "ask": draft["memo"].get("ask"),
+        "thread": _thread(draft),
+    }
+    _remember(state["calls"], _call_name(draft), call, MAX_CALLS)
+    return [*cleared, draft]
+
+
+def _tool_ended(state: State, draft: Draft) -> list[Draft]:
+    thread, name = _thread(draft), _call_name(draft)
+    call = state["calls"].get(name)
+    if call is not None and call["thread"] == thread:
+        del state["calls"][name]
+    else:
+        call = None
+    did = {draft["memo"].get("ask"), call and call["ask"]} - {None}
+
+    def how(attention: Mapping[str, Any]) -> str | None:
+        # A call that was running before the question came, and is not the one asked about, ends without
+        # anybody having answered. One that started later, or was never seen to start, shows an answer.
+        shown = call is None or call["nth"] > attention["nth"] or attention["ask"] in did
+        return "answered" if attention["thread"] == thread and shown else None
+
+    answered = _clear(state, draft, how)
+    return [*answered, *_see_work(state, draft), _timed(draft, call and call["since"])]
+
+
+def _subagent_ended(state: State, draft: Draft) -> list[Draft]:
+    thread = _name(draft["data"]["agent_id"])
+    state["calls"] = {name: call for name, call in state["calls"].items() if call["thread"] != thread}
+    cleared = _clear(state, draft, lambda attention: "cancelled" if attention["thread"] == thread else None)
+    return [*cleared, draft]
+
+
+def _attention_needed(state: State, draft: Draft) -> list[Draft]:
+    kind, thread, name = draft["data"]["kind"], _thread(draft), draft["data"]["attention_id"]
+    if name in state["open"] or _repeats(state, draft, kind, thread):
+        return []
+    if len(name) > MAX_NAME:
+        return [draft]
+    attention = {"kind": kind, "nth": _next(state), "ask": _asked_about(state, draft), "thread": thread}
+    forgotten = _remember(state["open"], name, attention, MAX_OPEN)
+    # What is remembered no longer must not stay needed for ever.
+    return [*(_cleared(draft, old, "unknown") for old in forgotten), draft]
+
+
+def _attention_cleared(state: State, draft: Draft) -> list[Draft]:
+    """The harness says it itself. It may know the attention only by its kind: then it is the oldest."""
+    kind, thread, name = draft["memo"].get("kind"), _thread(draft), draft["data"].get("attention_id")
+    if name is None:
+        same = (n for n, a in state["open"].items() if a["kind"] == kind and a["thread"] == thread)
+        name = next(same, None)
+    if state["open"].pop(name, None) is None:
+        return []
+    return [{**draft, "data": {**draft["data"], "attention_id": name}}]
+
+
+_HANDLERS: Mapping[str, Callable[[State, Draft], list[Draft]]] = {
+    "session.heartbeat": _heartbeat,
+    "session.ended": _session_ended,
+    "turn.started": _turn_started,
+    "turn.ended": _turn_ended,
+    "tool.started": _tool_started,
+    "tool.ended": _tool_ended,
+    "subagent.ended": _subagent_ended,
+    "attention.needed": _attention_needed,
+    "attention.cleared": _attention_cleared,
+}
+
+
+# --- the main thread's turn ---------------------------------------------------------------------------
+
+
+def _running(state: State) -> Mapping[str, Any] | None:
+    turn: Mapping[str, Any] | None = state["turn"]
+    return turn if turn and not turn["over"] else None
+
+
+def _is_of(turn: Mapping[str, Any], turn_id: str | None) -> bool:
+    """Whether something named ``turn_id`` is of this turn; where one of the two has no name, it is."""
+    return turn_id is None or turn["id"] is None or turn["id"] == turn_id
+
+
+def _leave_turn(state: State) -> None:
+    """Remember a turn that is left without its end, so that an end learnt late is known as its."""
+    if turn := _running(state):
+        _remember(state["past"], turn["id"], False, MAX_PAST)
+
+
+def _enter_turn(state: State, turn_id: str | None, since: int | None) -> None:
+    """Another turn runs: the main thread's calls in the one before are over, whether they ended or not."""
+    _leave_turn(state)
+    state["past"].pop(turn_id, None)
+    state["turn"] = {"id": turn_id, "since": since, "over": False}
+    state["calls"] = {name: call for name, call in state["calls"].items() if call["thread"] is not None}
+
+
+def _see_work(state: State, draft: Draft) -> list[Draft]:
+    """A call of the main thread shows that its turn runs, whatever was heard of the turn before.
+
+    A turn's end may have been undone (somebody's Stop hook made the agent go on), and a queued prompt
+    may have begun a turn without a hook. Only a call's end can come late, from a turn already past.
+    """
+    if _thread(draft) is not None:
+        return []
+    turn, turn_id = state["turn"], _name(draft["data"].get("turn_id"))
+    if turn and _is_of(turn, turn_id):
+        if turn["over"]:
+            state["past"].pop(turn["id"], None)
+            state["turn"] = {**turn, "over": False}
+        return []
+    if draft["type"] == "tool.ended" and turn_id in state["past"]:
+        return []
+    left = _running(state)
+    _enter_turn(state, turn_id, None)
+    # After a turn's end, what is open was asked in the turn that is only now seen to run.
+    return _clear(state, draft, _how_another_turn_clears) if left else []
+
+
+# --- attention ----------------------------------------------------------------------------------------
+
+
+def _repeats(state: State, draft: Draft, kind: str, thread: str | None) -> bool:
+    """Whether an open attention says already what this one says.
+
+    An echo without a thread is one of any thread's: a harness's notification does not say whose it is.
+    """
+    echo = draft["memo"].get("echo")
+    if not echo and kind != "idle":
+        return False
+    anyone = echo and thread is None
+    return any(a["kind"] == kind and (anyone or a["thread"] == thread) for a in state["open"].values())
+
+
+def _asked_about(state: State, draft: Draft) -> str | None:
+    """The ``ask`` of the call an attention is about.
+
+    A request's input may be spelled otherwise than its call's (Codex adds a description; a person may
+    edit a command before allowing it): then the only running call of that tool is meant, if it is one.
+    """
+    ask: str | None = draft["memo"].get("ask")
+    thread, tool = _thread(draft), draft["data"].get("tool")
+    same = [c["ask"] for c in state["calls"].values() if c["thread"] == thread and c["tool"] == tool]
+    return same[0] if tool is not None and len(same) == 1 and same[0] is not None else ask
+
+
+def _how_a_prompt_clears(attention: Mapping[str, Any]) -> str | None:
+    return "answered" if attention["thread"] is None and attention["kind"] in _RESTING else None
+
+
+def _how_a_turns_end_clears(attention: Mapping[str, Any]) -> str | None:
+    return "cancelled" if attention["thread"] is None and attention["kind"] not in _RESTING else None
+
+
+def _how_another_turn_clears(attention: Mapping[str, Any]) -> str | None:
+    return _how_a_prompt_clears(attention) or _how_a_turns_end_clears(attention)
+
+
+def _clear(state: State, draft: Draft, how_of: Callable[[Mapping[str, Any]], str | None]) -> list[Draft]:
+    """Close the attentions of which ``how_of`` says how ``draft`` proves them over."""
+    if not state["open"]:
+        return []
+    proved = [(name, how) for name, attention in state["open"].items() if (how := how_of(attention))]
+    for name, _ in proved:
+        del state["open"][name]
+    return [_cleared(draft, name, how) for name, how in proved]
+
+
+# --- drafts of ours -----------------------------------------------------------------------------------
+
+
+def _cleared(proof: Draft, name: str, how: str) -> Draft:
+    return _beside(proof, "attention.cleared", {"attention_id": name, "how": how})
+
+
+def _of_session(draft: Draft, kind: str, data: dict[str, Any]) -> Draft:
+    """A draft about the session as a whole: a subagent's ``parent_id`` is not the session's."""
+    made = _beside(draft, kind, data)
+    if _thread(draft) is not None:
+        made["session"].pop("parent_id", None)
+    return made
+
+
+def _beside(draft: Draft, kind: str, data: dict[str, Any]) -> Draft:
+    return {
+        "type": kind,
+        "at_ms": draft["at_ms"],
+        "harness": dict(draft["harness"]),
+        "session": dict(draft["session"]),
+        "data": data,
+        "memo": {},
+    }
+
+
+def _timed(draft: Draft, since: int | None) -> Draft:
+    """``draft`` with the time from ``since`` to it, unless the harness has said how long it took."""
+    if since is None or draft["data"].get("ms") is not None:
+        return draft
+    return {**draft, "data": {**draft["data"], "ms": max(0, draft["at_ms"] - since)}}
+
+
+# --- names --------------------------------------------------------------------------------------------
+
+
+def _thread(draft: Draft) -> str | None:
+    return _name(draft["memo"].get("thread"))
+
+
+def _call_name(draft: Draft) -> str | None:
+    """What pairs a call's end with its start: its id, or else what it does."""
+    call_id: str | None = draft["data"].get("call_id")
+    return _name(draft["memo"].get("ask") if call_id is None else call_id)
+
+
+def _name(name: str | None) -> str | None:
+    if name is None or len(name) <= MAX_NAME:
+        return name
+    return hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _next(state: State) -> int:
+    nth: int = state["count"]
+    state["count"] = nth + 1
+    return nth
+
+
+def _remember(table: dict[str, Any], name: str | None, value: object, most: int) -> list[str]:
+    """Make ``name``, if there is one, the newest of ``table``; what goes because of ``most`` is returned."""
+    if name is None:
+        return []
+    table.pop(name, None)
+    table[name] = value
+    forgotten = list(table)[:-most]
+    for old in forgotten:
+        del table[old]
+    return forgotten
+
+
+# --- the session block --------------------------------------------------------------------------------
+
+_PER_EVENT = frozenset({"id", "seq"})
+_EMPTY = (None, "")
+_TITLE_RANKS: Mapping[str | None, int] = {"custom": 3, "harness": 2, "first-ask": 1}
+
+
+def merge_block(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """What is known of a session after ``new`` was learnt (protocol §3, COALESCE).
+
+    Fields of the session block but ``id`` and ``seq``. An absent or empty field blanks nothing; ``cwd``
+    is where the session started and stays; a title gives way only to one of an equal or better source,
+    and takes its source along.
+    """
+    block, learnt = _told(old), _told(new)
+    if "cwd" in block:
+        learnt.pop("cwd", None)
+    if _title_rank(learnt) < _title_rank(block):
+        learnt.pop("title", None)
+        learnt.pop("title_source", None)
+    return block | learnt
+
+
+def _told(fields: Mapping[str, Any]) -> dict[str, Any]:
+    told = {name: value for name, value in fields.items() if name not in _PER_EVENT and value not in _EMPTY}
+    if "title" not in told:
+        told.pop("title_source", None)
+    return told
+
+
+def _title_rank(block: Mapping[str, Any]) -> int:
+    return _TITLE_RANKS.get(block.get("title_source"), 0)
+
+
+__all__ = ["HEARTBEAT_MS", "MAX_CALLS", "MAX_OPEN", "MAX_PAST", "Draft", "State", "fold", "merge_block"]
