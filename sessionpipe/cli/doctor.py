@@ -19,8 +19,8 @@ import click
 import msgspec
 
 from sessionpipe.cli.common import Fail, config_path, echo_json, printable, state
-from sessionpipe.cli.render import STYLES, Tone, ago, colour_wanted
-from sessionpipe.cli.status import gather, standing, tilde
+from sessionpipe.cli.render import STYLES, Tone, ago, colour_wanted, tilde
+from sessionpipe.cli.status import gather, standing
 from sessionpipe.cli.store import looking
 from sessionpipe.config import FILE, ConfigError, load
 from sessionpipe.install.netfs import network_file_system

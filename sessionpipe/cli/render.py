@@ -359,6 +359,12 @@ def cut(text: str, columns: int) -> str:
     return text
 
 
+def tilde(path: str) -> str:
+    """A path as a person writes it."""
+    home = os.path.expanduser("~").rstrip("/")  # noqa: PTH111  # the text, not a Path
+    return "~" + path[len(home) :] if home and (path == home or path.startswith(home + "/")) else path
+
+
 def table(rows: Sequence[Sequence[str]], *, gap: str = "  ") -> list[str]:
     """Rows of cells as lines whose columns stand below each other."""
     safe = [[printable(cell) for cell in row] for row in rows]

@@ -15,7 +15,7 @@ import click
 
 from sessionpipe import __version__
 from sessionpipe.cli.common import Fail, config_path, echo_json, printable, state
-from sessionpipe.cli.render import STYLES, Tone, colour_wanted, duration, table
+from sessionpipe.cli.render import STYLES, Tone, colour_wanted, duration, table, tilde
 from sessionpipe.cli.store import looking
 from sessionpipe.config import FILE, Config, ConfigError, SinkConfig, load
 from sessionpipe.liveness import worker_alive
@@ -196,12 +196,6 @@ def standing(sink: dict[str, Any], now_ms: int) -> str:
     if sink["dropped"]:
         said.append(f"{_count(sink['dropped'], 'event')} given up")
     return "; ".join(said)
-
-
-def tilde(path: str) -> str:
-    """A path as a person writes it."""
-    home = os.path.expanduser("~").rstrip("/")  # noqa: PTH111  # the text, not a Path
-    return "~" + path[len(home) :] if home and (path == home or path.startswith(home + "/")) else path
 
 
 def _tier(sink: dict[str, Any]) -> str:
