@@ -16,22 +16,30 @@ from sessionpipe.paths import State
 
 @contextmanager
 def looking(state: State, *, follow: bool = False) -> Iterator[Outbox | None]:
-    """The outbox for reading, or None when nothing was ever recorded.
-
-    With ``follow`` it keeps seeing what is written later. Raises :class:`Fail` when it can't be read,
-    also where that shows only while it is being read.
-    """
-    outbox = None
+    """:func:`look`, closed at the end, and also told as :class:`Fail` when reading fails only later."""
+    outbox = look(state, follow=follow)
     try:
-        outbox = _open(state.outbox, follow=follow)
         yield outbox
     except sqlite3.DatabaseError as error:
-        raise Fail(
-            f"the outbox {state.outbox} cannot be read ({error}); move it away to start a new one"
-        ) from error
+        raise _unreadable(state, error) from error
     finally:
         if outbox is not None:
             outbox.close()
+
+
+def look(state: State, *, follow: bool = False) -> Outbox | None:
+    """The outbox for reading, or None when nothing was ever recorded.
+
+    With ``follow`` it keeps seeing what is written later. Raises :class:`Fail` when it can't be read.
+    """
+    try:
+        return _open(state.outbox, follow=follow)
+    except sqlite3.DatabaseError as error:
+        raise _unreadable(state, error) from error
+
+
+def _unreadable(state: State, error: Exception) -> Fail:
+    return Fail(f"the outbox {state.outbox} cannot be read ({error}); move it away to start a new one")
 
 
 def _open(path: Path, *, follow: bool) -> Outbox | None:
