@@ -29,10 +29,10 @@ from typing import NamedTuple
 from sessionpipe.install.files import remove_folders, replace
 from sessionpipe.paths import State, make_private
 
-# A path inside double quotes, as :func:`command` writes it: our folder and our name at its end.
-_LAUNCHER = r'"(?P<{}>(?:[^"\\]|\\.)+[/\\]bin[/\\]sessionpipe-hook(?:\.cmd)?)"'
+# What :func:`command` writes, for any state directory: a path inside double quotes, and on Windows just that.
 _COMMAND = re.compile(
-    rf"(?:\[ ! -x {_LAUNCHER.format('guard')} \] \|\| exec )?{_LAUNCHER.format('launcher')}"
+    r'(?:\[ ! -x "(?P<guard>(?:[^"\\]|\\.)*/bin/sessionpipe-hook)" \] \|\| exec "(?P=guard)"'
+    r'|"(?P<windows>[^"]*\\bin\\sessionpipe-hook\.cmd)")'
     r" (?P<harness>[a-z0-9-]+) (?P<event>[A-Za-z0-9_.-]+)",
     re.DOTALL,
 )
@@ -72,13 +72,9 @@ def command(launcher: Path, harness: str, event: str) -> str:
 def recognise(text: str) -> Ours | None:
     """Which of our commands ``text`` is, whatever state directory it was written for."""
     match = _COMMAND.fullmatch(text)
-    if match is None or (match["guard"] is not None and match["guard"] != match["launcher"]):
+    if match is None:
         return None
-    path = (
-        match["launcher"]
-        if match["guard"] is None
-        else re.sub(r"\\(.)", r"\1", match["launcher"], flags=re.S)
-    )
+    path = match["windows"] or re.sub(r"\\(.)", r"\1", match["guard"], flags=re.DOTALL)
     return Ours(Path(path), match["harness"], match["event"])
 
 

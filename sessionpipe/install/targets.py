@@ -182,8 +182,12 @@ def targets() -> dict[str, Target]:
 
 
 def _mapped(table: Mapping[str, Any]) -> Iterable[str]:
-    """The events that the adapter makes something of."""
-    return list(table.get("events", {}))
+    """The hooks that the adapter makes something of; what comes as an argument comes by another way."""
+    return [
+        event
+        for event, meaning in table.get("events", {}).items()
+        if meaning.get("emit") and meaning.get("payload") != "argument"
+    ]
 
 
 def answers() -> dict[str, Answer]:

@@ -186,6 +186,7 @@ def test_our_handler_in_somebody_s_group_is_ours_and_the_group_is_not() -> None:
     [
         "sessionpipe-hook claude-code Stop",
         "/usr/bin/sessionpipe-hook claude-code Stop",
+        '"/opt/x/bin/sessionpipe-hook" claude-code Stop',
         '"/opt/x/bin/sessionpipe-hooks" claude-code Stop',
         '"/opt/x/bin/my-sessionpipe-hook" claude-code Stop',
         '"/opt/x/bin/sessionpipe-hook" claude-code Stop && rm -rf x',

@@ -1,0 +1,92 @@
+"""``sessionpipe install`` and ``sessionpipe uninstall``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+import click
+
+from sessionpipe.cli.common import Fail, config_path, printable, state, usage
+from sessionpipe.cli.render import table, tilde
+from sessionpipe.install import Elsewhere, Report, UnknownHarness
+from sessionpipe.install import install as install_hooks
+from sessionpipe.install import uninstall as uninstall_hooks
+
+
+@click.command()
+@click.argument("harness", nargs=-1)
+@click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
+def install(harness: tuple[str, ...], dry_run: bool) -> None:
+    """Hook the agents on this machine, or only the HARNESSes named.
+
+    Entries are added to the agents' own settings beside whatever is there; a file that is not
+    understood is left alone and the reason is said. Doing it again changes nothing.
+
+    \b
+    Examples:
+      sessionpipe install                       every agent that is here
+      sessionpipe install claude-code codex pi
+      sessionpipe install codex --dry-run       show the changes as a diff
+    """
+    try:
+        reports = install_hooks(harness, dry_run=dry_run, env=os.environ, state=state(), config=config_path())
+    except UnknownHarness as error:
+        usage(str(error))
+    except (OSError, ValueError) as error:
+        raise Fail(f"the launcher cannot be written: {error}") from error
+    _tell(reports, dry_run)
+    if all(report.did == "not found" for report in reports[1:]):
+        raise Fail("no agent was found here; name one to make its folder: `sessionpipe install claude-code`")
+
+
+@click.command()
+@click.argument("harness", nargs=-1)
+@click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
+@click.option("--everywhere", is_flag=True, help="Also when a variable points some agents out of the home.")
+def uninstall(harness: tuple[str, ...], dry_run: bool, everywhere: bool) -> None:
+    """Take every hook out again, or only those of the HARNESSes named.
+
+    Files come back byte for byte, and files and folders that were made for it go. What was recorded
+    stays; the README says where it is.
+
+    \b
+    Examples:
+      sessionpipe uninstall
+      sessionpipe uninstall codex
+      sessionpipe uninstall --dry-run
+    """
+    try:
+        reports = uninstall_hooks(
+            harness, dry_run=dry_run, env=os.environ, state=state(), everywhere=everywhere
+        )
+    except (UnknownHarness, Elsewhere) as error:
+        usage(str(error))
+    except OSError as error:
+        raise Fail(f"{error}") from error
+    if not reports:
+        click.echo("nothing is installed")
+    _tell(reports, dry_run)
+
+
+def _tell(reports: Sequence[Report], dry_run: bool) -> None:
+    """A line a file, then the diffs and what the person must do; exit status 1 when one was left alone."""
+    rows = []
+    for report in reports:
+        did = printable(f"{report.did}: {report.why}" if report.why else report.did)
+        rows.append([report.harness, tilde(str(report.path)) if report.path else "-", did])
+    for line in table(rows):
+        click.echo(line)
+    for report in reports:
+        for line in report.diff.split("\n") if report.diff else ():
+            click.echo(printable(line))
+    for note in dict.fromkeys(report.note for report in reports if report.note):
+        click.echo(note)
+    if dry_run:
+        click.echo("This was a dry run: nothing was written.")
+    if count := sum(report.did == "left alone" for report in reports):
+        files = "1 file was" if count == 1 else f"{count} files were"
+        raise Fail(f"{files} left alone for the reason above; mend it and try again")
+
+
+COMMANDS = {"install": install, "uninstall": uninstall}
