@@ -1,0 +1,288 @@
+"""The settings: what a file says, which line is wrong, and edits that leave the rest as it was."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from sessionpipe import config
+from sessionpipe.config import Config, ConfigError, SinkConfig, load, parse, put_sink, remove_sink
+
+FILE = Path("/settings/config.toml")
+
+
+def sink(**values: object) -> SinkConfig:
+    return SinkConfig(**{"name": "board", "kind": "http", "url": "https://board.example", **values})  # type: ignore[arg-type]
+
+
+def wrong(text: str) -> str:
+    with pytest.raises(ConfigError) as caught:
+        parse(text, FILE)
+    message = str(caught.value)
+    assert "\n" not in message
+    return message.removeprefix(f"{FILE} ")
+
+
+# --- reading ----------------------------------------------------------------------------------------
+
+
+def test_no_file_means_the_defaults(tmp_path: Path) -> None:
+    assert load(tmp_path) == Config(machine_name=None, retention_days=30, max_mb=None, sinks=())
+
+
+def test_everything_a_file_can_say() -> None:
+    text = """
+    [machine]
+    name = "studio"
+    [retention]
+    days = 7
+    max_mb = 500
+    [[sinks]]
+    name = "board"
+    kind = "http"
+    url = "https://board.example/events"
+    tier = 2
+    pii = true
+    tools = "main"
+    token_env = "BOARD_TOKEN"
+    secret_file = "~/secret"
+    paused = true
+    [[sinks]]
+    name = "log"
+    kind = "file"
+    path = "~/agents.ndjson"
+    [[sinks]]
+    name = "out"
+    kind = "stdout"
+    """
+    assert parse(text, FILE) == Config(
+        machine_name="studio",
+        retention_days=7,
+        max_mb=500,
+        sinks=(
+            SinkConfig(
+                name="board",
+                kind="http",
+                url="https://board.example/events",
+                tier=2,
+                pii=True,
+                tools="main",
+                token_env="BOARD_TOKEN",
+                secret_file="~/secret",
+                paused=True,
+            ),
+            SinkConfig(name="log", kind="file", path="~/agents.ndjson"),
+            SinkConfig(name="out", kind="stdout"),
+        ),
+    )
+
+
+def test_a_sink_is_tier_0_unless_it_says_more() -> None:
+    assert parse('[[sinks]]\nname="o"\nkind="stdout"', FILE).sinks[0].tier == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[machine]\nname = = 1", "line 2 is not TOML: invalid value"),
+        ("[[sinks]]\nname = 'a", 'line 2 is not TOML: expected "\'"'),
+        ("[machin]\nname = 'x'", "line 1: machin is no setting; did you mean machine?"),
+        ("\n[machine]\n\nnam = 'x'", "line 4: [machine] has no setting nam; did you mean name?"),
+        ("[retention]\ndays = 0", "line 2: days must be a whole number from 1"),
+        ("[retention]\ndays = true", "line 2: days must be a whole number from 1"),
+        ("[sinks]\nname = 'a'", "line 1: sinks must be [[sinks]] tables, in double brackets"),
+        ("machine = 3", "line 1: machine must be a table: [machine]"),
+    ],
+)
+def test_the_message_names_the_line_and_the_remedy(text: str, message: str) -> None:
+    assert wrong(text) == message
+
+
+FIRST = '[[sinks]]\nname = "one"\nkind = "stdout"\n\n'
+
+
+@pytest.mark.parametrize(
+    ("second", "line", "says"),
+    [
+        ('name = "two"\nkind = "http"\nteir = 2', 8, "did you mean tier?"),
+        ('name = "two"\nkind = "http"\nurl = "http://board.example"', 8, "plain http"),
+        ('name = "two"\nkind = "http"\nurl = "ftp://board.example"', 8, "not an http or https URL"),
+        ('name = "two"\nkind = "http"', 5, "of kind http needs a url"),
+        ('name = "two"\nkind = "file"', 5, "of kind file needs a path"),
+        ('name = "two"\nkind = "file"\npath = "agents.ndjson"', 8, "absolute"),
+        ('name = "two"\nkind = "stdout"\npath = "/x"', 8, "of kind stdout has no path"),
+        ('name = "two"\nkind = "carrier pigeon"', 7, '"http", "file" or "stdout"'),
+        ('kind = "stdout"', 5, "needs a name"),
+        ('name = "t w o"\nkind = "stdout"', 6, "1 to 64 of the characters"),
+        ('name = "one"\nkind = "stdout"', 6, 'two sinks are named "one"'),
+        ('name = "two"\nkind = "stdout"\ntier = 4', 8, "tier must be 0, 1, 2 or 3"),
+        ('name = "two"\nkind = "stdout"\ntier = true', 8, "tier must be 0, 1, 2 or 3"),
+        ('name = "two"\nkind = "stdout"\ntools = "some"', 8, '"all", "main" or "beat"'),
+        (
+            'name = "two"\nkind = "http"\nurl = "https://b.example"\ntoken = "x"\ntoken_env = "Y"',
+            10,
+            "keep one",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_sink_is_found_in_its_own_table(second: str, line: int, says: str) -> None:
+    message = wrong(f"{FIRST}[[sinks]]\n{second}\n")
+    assert message.startswith(f"line {line}: ") and says in message
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "url = 'https://user:{}@board.example'",
+        "url = 'https://board.example'\ntoken = '{} with a space'",
+        "url = 'https://board.example'\nsecret = '{}'",
+    ],
+)
+def test_no_message_repeats_a_credential(line: str) -> None:
+    credential = "tok" + "e9" * 12
+    assert credential not in wrong(f"[[sinks]]\nname='a'\nkind='http'\n{line.format(credential)}")
+
+
+def test_plain_http_is_for_this_machine_only() -> None:
+    for host in ("localhost", "127.0.0.1:8000", "[::1]:8000"):
+        assert config.refuse_url(f"http://{host}/x") is None
+    for host in ("board.example", "127.0.0.2", "localhost.example", "10.0.0.1", "[::2]"):
+        assert "plain http" in str(config.refuse_url(f"http://{host}/x"))
+
+
+def test_the_origin_of_a_url_is_what_two_spellings_of_it_share() -> None:
+    assert config.origin("https://Board.Example:443/a?b") == "https://board.example"
+    assert config.origin("http://[::1]:8000/") == "http://[::1]:8000"
+
+
+def test_an_unreadable_or_undecodable_file_is_one_clear_line(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_bytes(b'[machine]\nname = "\xff"')
+    with pytest.raises(ConfigError, match=r"config\.toml is not UTF-8 text"):
+        load(tmp_path)
+    (tmp_path / "config.toml").unlink()
+    (tmp_path / "config.toml").mkdir()
+    with pytest.raises(ConfigError, match=r"config\.toml can't be read: Is a directory"):
+        load(tmp_path)
+
+
+def test_the_repr_of_a_sink_holds_no_credential() -> None:
+    token, secret = "tok" + "e7" * 10, "whsec_" + "QUJD" * 8
+    shown = repr(sink(token=token, secret=secret))
+    assert token not in shown and secret not in shown and "board.example" in shown
+
+
+# --- editing ----------------------------------------------------------------------------------------
+
+HAND_WRITTEN = """# what my agents may tell
+
+[machine]
+name = "studio"   # not the hostname
+
+[[sinks]]
+# the big screen
+name = "board"
+kind = "http"
+url = "https://board.example"   # ours
+tier = 1
+
+# kept for myself
+[[sinks]]
+name = "log"
+kind = "file"
+path = "/var/log/agents.ndjson"
+tier = 3
+
+# how long
+[retention]
+days = 7
+"""
+
+
+def written(tmp_path: Path, text: str = HAND_WRITTEN) -> Path:
+    (tmp_path / "config.toml").write_text(text)
+    return tmp_path / "config.toml"
+
+
+def test_changing_one_value_changes_one_line(tmp_path: Path) -> None:
+    file = written(tmp_path)
+    put_sink(tmp_path, sink(tier=2))
+    assert file.read_text() == HAND_WRITTEN.replace("tier = 1\n", "tier = 2\n")
+
+
+def test_a_value_that_is_new_goes_into_its_table_and_one_that_went_leaves_it(tmp_path: Path) -> None:
+    file = written(tmp_path)
+    put_sink(tmp_path, sink(tier=1, paused=True))
+    assert load(tmp_path).sinks[0].paused
+    assert "# the big screen" in file.read_text()
+    put_sink(tmp_path, sink(tier=1))
+    assert file.read_text() == HAND_WRITTEN
+
+
+def test_a_new_sink_goes_behind_the_others_and_before_what_follows_them(tmp_path: Path) -> None:
+    file = written(tmp_path)
+    put_sink(tmp_path, SinkConfig(name="out", kind="stdout"))
+    added = '[[sinks]]\nname = "out"\nkind = "stdout"\ntier = 0\n\n'
+    assert file.read_text() == HAND_WRITTEN.replace("# how long\n", added + "# how long\n")
+
+
+def test_removing_a_sink_leaves_every_other_line(tmp_path: Path) -> None:
+    file = written(tmp_path)
+    assert remove_sink(tmp_path, "board")
+    start, end = HAND_WRITTEN.index("[[sinks]]"), HAND_WRITTEN.index("# kept for myself")
+    assert file.read_text() == HAND_WRITTEN[:start] + HAND_WRITTEN[end:]
+
+
+def test_adding_and_removing_give_the_file_back(tmp_path: Path) -> None:
+    for text in (HAND_WRITTEN, "", "[machine]\nname = 'x'\n", HAND_WRITTEN.replace("\n", "\r\n")):
+        file = tmp_path / "config.toml"
+        file.write_bytes(text.encode())
+        put_sink(tmp_path, SinkConfig(name="out", kind="stdout"))
+        assert load(tmp_path).sink("out") is not None
+        assert remove_sink(tmp_path, "out")
+        assert file.read_bytes().decode().rstrip() == text.rstrip()
+
+
+def test_removing_what_is_not_there_changes_nothing(tmp_path: Path) -> None:
+    file = written(tmp_path)
+    before = file.stat()
+    assert not remove_sink(tmp_path, "nobody")
+    assert file.stat().st_mtime_ns == before.st_mtime_ns
+
+
+def test_the_file_is_for_its_owner_alone_and_so_is_a_new_folder(tmp_path: Path) -> None:
+    put_sink(tmp_path / "new", sink(token="t" * 20))
+    assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o700
+    assert stat.S_IMODE((tmp_path / "new" / "config.toml").stat().st_mode) == 0o600
+
+
+def test_a_linked_file_stays_a_link(tmp_path: Path) -> None:
+    (tmp_path / "dotfiles").mkdir()
+    real = tmp_path / "dotfiles" / "sessionpipe.toml"
+    real.write_text(HAND_WRITTEN)
+    (tmp_path / "config.toml").symlink_to(real)
+    put_sink(tmp_path, sink(tier=3))
+    assert (tmp_path / "config.toml").is_symlink()
+    assert "tier = 3" in real.read_text()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[machine]\nnam = 'x'\n",
+        "sinks = [{name = 'a', kind = 'stdout'}]\n",
+    ],
+)
+def test_a_file_that_cannot_be_edited_is_left_alone(tmp_path: Path, text: str) -> None:
+    file = written(tmp_path, text)
+    with pytest.raises(ConfigError):
+        put_sink(tmp_path, SinkConfig(name="out", kind="stdout"))
+    with pytest.raises(ConfigError):
+        remove_sink(tmp_path, "a")
+    assert file.read_text() == text
+    assert [
+        path.name
+        for path in tmp_path.iterdir()
+        if path.name.startswith(".config.toml.") and "lock" not in path.name
+    ] == []
