@@ -1,0 +1,105 @@
+"""Reading files of one JSON object per line, forwards and backwards, within bounds.
+
+Lines end at ``\\n`` and nowhere else (their text may hold U+2028). A last line without its end is still
+being written and is never yielded. A line longer than :data:`MAX_LINE` is yielded empty: no harness
+means one to be read, and no memory is spent on it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import datetime
+from typing import NamedTuple, TypeVar
+
+import msgspec
+
+from sessionpipe.harnesses.files import Opened
+
+T = TypeVar("T")
+
+MAX_LINE = 16 << 20
+_BLOCK = 256 << 10
+
+
+class Line(NamedTuple):
+    """A line: where it starts, where the next one starts, its bytes without the line end."""
+
+    start: int
+    end: int
+    data: bytes
+
+
+def forward(opened: Opened, start: int = 0) -> Iterator[Line]:
+    """The complete lines from ``start``, which must be where a line starts."""
+    offset, held = start, bytearray()
+    while block := opened.read_at(offset, _BLOCK):
+        at = 0
+        while (newline := block.find(b"\n", at)) >= 0:
+            end = offset + newline + 1
+            held += block[at:newline]
+            yield Line(start, end, bytes(held) if end - start <= MAX_LINE else b"")
+            held.clear()
+            start, at = end, newline + 1
+        offset += len(block)
+        held += block[at:]
+        if offset - start > MAX_LINE:
+            held.clear()
+
+
+def backward(opened: Opened, budget: int) -> Iterator[Line]:
+    """The complete lines from the last one back, as far as they lie in the last ``budget`` bytes."""
+    floor = max(0, opened.size - budget)
+    offset, end, held = opened.size, 0, [b""]  # end is 0 until the end of a line was met
+    while offset > floor:
+        size = min(_BLOCK, offset - floor)
+        offset -= size
+        block = opened.read_at(offset, size)
+        if len(block) < size:
+            return  # The file shrank under us.
+        right = size
+        while (newline := block.rfind(b"\n", 0, right)) >= 0:
+            start = offset + newline + 1
+            if end:
+                yield _gathered(start, end, [*held, block[newline + 1 : right]])
+            end, right, held = start, newline, []
+        held.append(block[:right])
+        if end - offset > MAX_LINE:
+            held = []
+    if floor == 0 and end:
+        yield _gathered(0, end, held)
+
+
+def _gathered(start: int, end: int, pieces: list[bytes]) -> Line:
+    return Line(start, end, b"".join(reversed(pieces)) if end - start <= MAX_LINE else b"")
+
+
+def decode(data: bytes, decoder: msgspec.json.Decoder[T]) -> T | None:
+    """``data`` as the decoder's type, or None when it isn't that.
+
+    JSON as a JavaScript program may write it: with half a surrogate pair (read as ``?``), or bytes
+    that are no UTF-8.
+    """
+    if not data:
+        return None
+    try:
+        return decoder.decode(data)
+    except msgspec.ValidationError:
+        return None
+    except (msgspec.DecodeError, RecursionError):
+        pass
+    try:
+        value = json.loads(data.decode("utf-8", "replace"), parse_constant=lambda _: None)
+        return decoder.decode(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        return None
+
+
+def epoch_ms(timestamp: object) -> int | None:
+    """An ISO 8601 time as epoch milliseconds; None for what is none."""
+    if not isinstance(timestamp, str):
+        return None
+    try:
+        return round(datetime.fromisoformat(timestamp).timestamp() * 1000)
+    except (ValueError, OverflowError, OSError):
+        return None
