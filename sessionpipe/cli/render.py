@@ -191,8 +191,11 @@ def _turn_ended(data: Data) -> Words:
 
 
 def _said(data: Data) -> Words:
-    user, assistant = _text(data, "user"), _text(data, "assistant")
-    return Words(f"“{cut(_one_line(user), 80)}” → “{cut(_one_line(assistant), 160)}”")
+    said = [
+        f"“{cut(_one_line(_text(data, side)), most)}”" if _text(data, side) else "nothing"
+        for side, most in (("user", 80), ("assistant", 160))
+    ]
+    return Words(" → ".join(said))
 
 
 def _tool_started(data: Data) -> Words:

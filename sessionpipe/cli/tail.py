@@ -41,7 +41,8 @@ class Wanted(NamedTuple):
         # What a courier does: heartbeats are for sinks that get no tool events.
         if row.type == "session.heartbeat" and self.tier >= 1:
             return None
-        return filter_event(msgspec.json.decode(row.body), self.tier, False)
+        event: dict[str, Any] = msgspec.json.decode(row.body)
+        return filter_event(event, self.tier, False)
 
 
 @click.command()

@@ -110,6 +110,7 @@ def test_a_time_that_is_none_does_not_matter() -> None:
         ("[a1] subagent ended", "subagent.ended", {"agent_id": "a1"}),
         ("context compacted (auto)", "context.compacted", {"trigger": "auto"}),
         ("“hi” → “hello there”", "turn.transcript", {"user": "hi", "assistant": "hello\nthere"}),
+        ("“hi” → nothing", "turn.transcript", {"user": "hi", "assistant": ""}),
         ("usage: five_hour 42 %", "limits.observed", {"windows": [{"id": "five_hour", "used_percent": 42}]}),
         ("something.new", "something.new", {}),
     ],

@@ -1,0 +1,223 @@
+"""Playing a recorded session through the real hook, in a folder of its own.
+
+A recording is a folder of ``NN-<Event>.json`` (what the harness ran: its environment, its standard
+input) with the harness's own files below ``files/``. Playing it runs ``hook.py`` as the harness did,
+hook after hook, and lets the transcript grow in between as it grew then.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple
+
+import sessionpipe
+from sessionpipe.liveness import send, worker_alive
+from sessionpipe.paths import State
+from sessionpipe.protocol import rfc3339
+from sessionpipe.wake import LOOK
+
+#: Where the recorded person's home was; everything recorded lies below it.
+RECORDED_HOME = "/home/dev"
+_PACKAGE = Path(sessionpipe.__file__).parent
+_PATIENCE_S = 10.0
+
+
+class Hook(NamedTuple):
+    """One firing as it was recorded."""
+
+    event: str
+    environment: dict[str, str]
+    payload: bytes
+    at_ms: int
+
+
+class Transcript(NamedTuple):
+    """A file the harness wrote meanwhile: its lines, each with when it was there at the earliest."""
+
+    path: Path
+    lines: list[tuple[int, str]]
+
+
+class Recording(NamedTuple):
+    """A recorded session, moved to another home."""
+
+    hooks: list[Hook]
+    transcripts: list[Transcript]
+
+
+def load(folder: Path, home: Path, swap: Mapping[str, str]) -> Recording:
+    """The recording in ``folder`` as if made in ``home``, with JSON strings of it swapped for others.
+
+    ``swap`` maps whole strings, as the person or the model wrote them, to what they shall be instead.
+    """
+    swaps = {json.dumps(old): json.dumps(new) for old, new in swap.items()}
+
+    def moved(text: str) -> str:
+        for old, new in swaps.items():
+            text = text.replace(old, new)
+        return text.replace(RECORDED_HOME, json.dumps(str(home))[1:-1])
+
+    hooks = []
+    for file in sorted(folder.glob("*.json")):
+        record = json.loads(moved(_compact(file.read_text("utf-8"))))
+        hooks.append(
+            Hook(
+                event=record["argv"][-1],
+                environment=record["env"],
+                payload=json.dumps(record["stdin"], ensure_ascii=False, separators=(",", ":")).encode()
+                + b"\n",
+                at_ms=record["at_ms"],
+            )
+        )
+    root = folder / "files"
+    transcripts = [
+        Transcript(home / ".claude" / file.relative_to(root), _timed(moved(file.read_text("utf-8"))))
+        for file in sorted((root / "projects").rglob("*.jsonl"))
+    ]
+    return Recording(hooks, transcripts)
+
+
+def _compact(text: str) -> str:
+    return json.dumps(json.loads(text), ensure_ascii=False)
+
+
+def _timed(text: str) -> list[tuple[int, str]]:
+    """Lines with their times; one without a time came with the line before it."""
+    timed: list[tuple[int, str]] = []
+    newest = 0
+    for line in text.splitlines():
+        stamp = json.loads(line).get("timestamp")
+        if isinstance(stamp, str):
+            newest = max(newest, int(datetime.fromisoformat(stamp).timestamp() * 1000))
+        timed.append((newest, line))
+    return timed
+
+
+class Stage:
+    """A machine of its own for one play: home, state and settings in a temporary folder.
+
+    Leaving it ends the worker and removes everything.
+    """
+
+    def __init__(self) -> None:
+        self.root = Path(tempfile.mkdtemp(prefix="sessionpipe-demo-")).resolve()
+        self.home = self.root / "home"
+        self.config = self.root / "config"
+        self.state = State(self.root / "state")
+        for folder in (self.home, self.config, self.state.root):
+            folder.mkdir(mode=0o700)
+        # Nothing of the person's own environment but what programs need to start at all.
+        kept = ("PATH", "LANG", "LC_ALL", "SYSTEMROOT", "TMPDIR")
+        self.environment = {
+            **{name: os.environ[name] for name in kept if name in os.environ},
+            "HOME": str(self.home),
+            "SESSIONPIPE_STATE_DIR": str(self.state.root),
+            "SESSIONPIPE_CONFIG_DIR": str(self.config),
+        }
+
+    def __enter__(self) -> Stage:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop_worker()
+        shutil.rmtree(self.root, ignore_errors=True)
+
+    def play(self, harness: str, recording: Recording) -> list[float]:
+        """Fire every hook; how long each took as a whole process, in milliseconds."""
+        written = [0] * len(recording.transcripts)
+        took = []
+        for hook in recording.hooks:
+            self._grow(recording.transcripts, written, hook.at_ms)
+            took.append(self.fire(harness, hook))
+        self._grow(recording.transcripts, written, sys.maxsize)
+        return took
+
+    def _grow(self, transcripts: Sequence[Transcript], written: list[int], until_ms: int) -> None:
+        for index, transcript in enumerate(transcripts):
+            due = [line for at, line in transcript.lines[written[index] :] if at <= until_ms]
+            if not due:
+                continue
+            written[index] += len(due)
+            transcript.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # As if it happened now: a reader compares these times with the hooks'.
+            now = rfc3339(int(time.time() * 1000))
+            with transcript.path.open("a", encoding="utf-8") as file:
+                file.writelines(f"{_at(line, now)}\n" for line in due)
+
+    def fire(self, harness: str, hook: Hook) -> float:
+        """Run the hook as the harness did; how long that took in milliseconds."""
+        command = [sys.executable, "-I", "-S", str(_PACKAGE / "hook.py"), harness, hook.event]
+        environment = {**hook.environment, **self.environment}
+        start = time.perf_counter()
+        done = subprocess.run(  # noqa: S603  # our own hook
+            command,
+            input=hook.payload,
+            env=environment,
+            cwd=self.home,
+            capture_output=True,
+            timeout=60,
+            check=True,
+        )
+        took = (time.perf_counter() - start) * 1000
+        if done.stdout or done.stderr:
+            raise RuntimeError(f"the hook printed something: {done.stdout!r} {done.stderr!r}")
+        return took
+
+    def bare_start(self) -> float:
+        """How long a Python that does nothing takes here, in milliseconds."""
+        start = time.perf_counter()
+        subprocess.run([sys.executable, "-I", "-S", "-c", "pass"], env=self.environment, check=True)
+        return (time.perf_counter() - start) * 1000
+
+    def flush(self) -> bytes:
+        """Record and deliver everything; what the stdout sinks wrote, event after event."""
+        command = [sys.executable, "-I", str(_PACKAGE / "__main__.py"), "flush"]
+        # A file, because several sinks write here: a pipe would tear their lines apart.
+        written = self.root / "stdout"
+        with written.open("ab") as out:
+            done = subprocess.run(  # noqa: S603  # ours
+                command,
+                env=self.environment,
+                cwd=self.home,
+                stdout=out,
+                stderr=subprocess.PIPE,
+                timeout=60,
+                check=False,
+            )
+        if done.returncode:
+            raise RuntimeError(done.stderr.decode("utf-8", "replace").strip())
+        return written.read_bytes()
+
+    def stop_worker(self) -> None:
+        """End the worker the first hook started, so that nobody uses what is removed."""
+        deadline = time.monotonic() + _PATIENCE_S
+        while time.monotonic() < deadline:
+            alive, pid = worker_alive(self.state)
+            # One that is only starting holds no lock yet, but it has the FIFO open.
+            if not alive and not send(self.state.fifo, LOOK):
+                return
+            if pid is not None:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGTERM)
+            time.sleep(0.02)
+
+
+def _at(line: str, now: str) -> str:
+    record: Any = json.loads(line)
+    if not isinstance(record.get("timestamp"), str):
+        return line
+    return json.dumps({**record, "timestamp": now}, ensure_ascii=False, separators=(",", ":"))
