@@ -282,12 +282,12 @@ def spell_remote(url: str) -> str | None:
     match = _SCP.fullmatch(url)
     if match is None or _DRIVE.match(url):
         return url
-    host, port = match[1], ""
-    if host.startswith("[") and host.count(":") == 1:
-        # ssh's short form for a port: [user@host:port]:path
-        host, _, port = host[1:-1].rpartition("@")[2].partition(":")
-        port = "" if port == "22" else ":" + port
-    return _joined(host.lower() + port, match[2])
+    host = match[1].lower()
+    if host.startswith("["):
+        # An IPv6 address, or ssh's short form for a port: [user@host:port]:path
+        inner = host[1:-1].rpartition("@")[2]
+        host = f"[{inner}]" if inner.count(":") > 1 else inner.removesuffix(":22")
+    return _joined(host, match[2])
 
 
 def _spell_url(url: str, scheme: str) -> str | None:
