@@ -9,6 +9,7 @@ import sys
 import textwrap
 from collections.abc import Mapping, Sequence
 from datetime import date
+from pathlib import Path
 from typing import Any
 
 import click
@@ -59,9 +60,9 @@ def demo(tier: int | None) -> None:
     planted = credential()
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="replace")
-    show = Show()
     try:
         with Stage() as stage:
+            show = Show(stage.home)
             recording = load(folder, stage.home, planting(planted))
             show.opening(recording, planted)
             (stage.config / FILE).write_text(four_sinks())
@@ -139,7 +140,8 @@ def call(events: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
 class Show:
     """What the person sees of it, in at most 100 columns."""
 
-    def __init__(self) -> None:
+    def __init__(self, home: Path) -> None:
+        self._home = str(home)
         self._colour = colour_wanted(sys.stdout)
 
     def say(self, text: str = "", tone: Tone = "plain") -> None:
@@ -185,7 +187,7 @@ class Show:
             self.heading(f"tier {tier}: {TIERS[tier]}")
             self.say(f"  a sink gets {len(events)} events{as_before}", "quiet")
             for event in new:
-                row = line(event, today=date.today())
+                row = line(event, today=date.today(), home=self._home)
                 head = f"  {_seq(event):>3}  "
                 self.say(head + cut(row.words.text, COLUMNS - len(head)), row.words.tone)
 

@@ -51,16 +51,21 @@ class Line(NamedTuple):
     words: Words
 
 
-def line(event: Mapping[str, Any], *, today: date, zone: tzinfo | None = None) -> Line:
-    """The line of one event; ``zone`` None is this machine's own."""
+def line(
+    event: Mapping[str, Any], *, today: date, zone: tzinfo | None = None, home: str | None = None
+) -> Line:
+    """The line of one event; ``zone`` None is this machine's own, ``home`` a folder to write as ``~``."""
     session = _mapping(event.get("session"))
     harness = str(_mapping(event.get("harness")).get("name", "?"))
+    words = describe(event)
+    if home and home.strip("/"):
+        words = words._replace(text=words.text.replace(home.rstrip("/") + "/", "~/"))
     return Line(
         when=clock(event.get("time"), today=today, zone=zone),
         harness=printable(harness),
         short=short_id(harness, str(session.get("id", ""))),
         name=printable(session_name(session)),
-        words=describe(event),
+        words=words,
     )
 
 

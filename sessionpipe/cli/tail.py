@@ -107,7 +107,7 @@ def _shower(as_json: bool) -> Callable[[dict[str, Any]], None]:
         out.reconfigure(errors="replace")  # A title in letters this terminal's encoding has not.
 
     def show(event: dict[str, Any]) -> None:
-        row = line(event, today=date.today())
+        row = line(event, today=date.today(), home=os.environ.get("HOME"))
         # The width is asked anew: a terminal is resized while it is watched.
         out.write(paint(row, colour=colour, columns=columns_of(out)) + "\n")
         out.flush()

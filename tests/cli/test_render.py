@@ -127,6 +127,11 @@ def test_a_need_stands_out() -> None:
     assert describe(event("attention.needed", {"kind": "question"})).tone == "needs"
 
 
+def test_the_home_is_written_as_people_write_it() -> None:
+    said = event("tool.ended", {"tool": "Read", "ok": True, "input": {"file_path": "/home/dev/src/a.py"}})
+    assert line(said, today=DAY, home="/home/dev").words.text == "Read ok ~/src/a.py"
+
+
 def test_colour_is_only_added() -> None:
     import click
 
