@@ -256,7 +256,11 @@ def record_drafts(tx: Transaction, sessions: dict[tuple[str, str], Session], ite
     if not state.get("started"):
         return  # Nothing is known of this session, and nothing here may open it.
     session.state = state
-    session.block = merge_block(session.block, item.block)
+    learnt = item.block
+    if learnt.get("title_source") == "first-ask" and "title" in session.block:
+        # The first ask is the first: what is asked later is no better name.
+        learnt = {name: value for name, value in learnt.items() if not name.startswith("title")}
+    session.block = merge_block(session.block, learnt)
     append(tx, session, emitted, root=item.root, home=item.home)
     now = int(time.time() * 1000)
     tx.wake_read(session, now)

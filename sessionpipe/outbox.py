@@ -12,6 +12,7 @@ Nothing here keeps a read transaction open.
 
 from __future__ import annotations
 
+import os
 import re
 import sqlite3
 import threading
@@ -19,6 +20,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 import msgspec
 
@@ -210,6 +212,31 @@ class Outbox:
             ) from error
         return outbox
 
+    @classmethod
+    def look(cls, path: Path, *, follow: bool = False) -> Outbox | None:
+        """Open the outbox at ``path`` for reading only, creating nothing; None when there is none yet.
+
+        With ``follow`` it keeps seeing what is written later. Raises :class:`OutboxError` when it is
+        newer than this program, :class:`sqlite3.DatabaseError` when it cannot be read.
+        """
+        if not os.path.lexists(path):
+            return None
+        # A reader of a database in WAL mode creates the -wal and -shm files and leaves them behind.
+        # Where there is no -wal nobody has the database open, and it can be read as standing still.
+        still = not follow and not path.with_name(path.name + "-wal").exists()
+        how = "immutable=1" if still else "mode=ro"
+        connection = sqlite3.connect(
+            f"file:{quote(str(path))}?{how}", uri=True, isolation_level=None, timeout=5
+        )
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if version == 0:
+            connection.close()
+            return None  # A worker is just making it.
+        if version > SCHEMA_VERSION:
+            connection.close()
+            raise OutboxError(_newer(path, version))
+        return cls(connection, path)
+
     def close(self) -> None:
         """Close the connection; the database stays consistent without it too."""
         self._db.close()
@@ -219,9 +246,7 @@ class Outbox:
         if version == SCHEMA_VERSION:
             return
         if version > SCHEMA_VERSION:
-            raise OutboxError(
-                f"the outbox {self.path} was written by a newer sessionpipe (schema {version}); upgrade this one"
-            )
+            raise OutboxError(_newer(self.path, version))
         with self._transaction():
             # Read again inside the transaction: another process may have migrated meanwhile.
             (version,) = self._db.execute("PRAGMA user_version").fetchone()
@@ -590,6 +615,10 @@ _EVENTS = (
     "SELECT position, sessions.harness, sessions.id, seq, type, time_ms, ruleset, body"
     " FROM events JOIN sessions USING (sid)"
 )
+
+
+def _newer(path: Path, version: int) -> str:
+    return f"the outbox {path} was written by a newer sessionpipe (schema {version}); upgrade this one"
 
 
 def _sink(position: int, state: bytes) -> SinkState:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from sessionpipe.config import Config, SinkConfig
     from sessionpipe.delivery.courier import Courier
     from sessionpipe.outbox import Outbox
+    from sessionpipe.transcripts import TranscriptReader
 
 #: How long a worker with nothing to do waits for more: a turn's next tool call is rarely later.
 LINGER_S = 3.0
@@ -179,6 +180,8 @@ class Part(threading.Thread):
                         self._worker.log("error", f"{self.name}: {error!r}; tried again in {pause:.0f} s")
                     if not again:
                         self._wait(due_ms)
+        except Exception as error:
+            self._worker.log("error", f"{self.name} ended: {error!r}")
         finally:
             self.ended.set()
             self._worker.fifo.poke()
@@ -211,16 +214,17 @@ class Part(threading.Thread):
 class Reading(Part):
     """The transcript reader's thread."""
 
-    def step(self, outbox: Outbox, now_ms: int, force: bool) -> tuple[bool, int | None]:
-        from sessionpipe.transcripts import TranscriptReader
+    def __init__(self, worker: Worker) -> None:
+        super().__init__("transcripts", worker)
+        self._reader: TranscriptReader | None = None
 
-        reader: TranscriptReader | None = getattr(self, "_reader", None)
-        if reader is None:
-            reader = self._reader = TranscriptReader(
-                outbox, log=self._worker.log, committed=self._worker.committed
-            )
-            reader.start(now_ms)
-        return False, reader.step(now_ms)
+    def step(self, outbox: Outbox, now_ms: int, force: bool) -> tuple[bool, int | None]:
+        if self._reader is None:
+            from sessionpipe.transcripts import TranscriptReader
+
+            self._reader = TranscriptReader(outbox, log=self._worker.log, committed=self._worker.committed)
+            self._reader.start(now_ms)
+        return False, self._reader.step(now_ms)
 
 
 class Delivering(Part):
@@ -265,7 +269,7 @@ class Worker:
         self._config: Config | None = None
         self._config_seen: object = ()
         self._with_stdout = with_stdout
-        self._reader = Reading("transcripts", self)
+        self._reader = Reading(self)
         self._couriers: dict[str, Delivering] = {}
         self._retiring: list[Part] = []
         self._stop = threading.Event()
@@ -592,7 +596,8 @@ def _wait_for(state: State, config: Path, before: dict[str, Any], deadline: floa
     """Wait until a live worker has recorded everything and tried each sink once."""
     while time.monotonic() < deadline:
         now = _attempts(state)
-        left = leftovers(state, config, detail=True)
+        # A worker in the background never serves stdout; that is done here afterwards.
+        left = leftovers(state, config, detail=True, stdout=False)
         # A sink that failed since we asked has had its attempt.
         if all(name and before.get(name, now.get(name)) != now.get(name) for name, _ in left):
             return
@@ -622,7 +627,7 @@ def _serve_stdout(state: State, config: Path, deadline: float) -> None:
         outbox.close()
 
 
-def leftovers(state: State, config: Path, *, detail: bool = False) -> list[Any]:
+def leftovers(state: State, config: Path, *, detail: bool = False, stdout: bool = True) -> list[Any]:
     """What is not recorded or not delivered yet, as sentences; with ``detail`` as (sink or "", sentence)."""
     from sessionpipe.config import ConfigError, load
     from sessionpipe.outbox import Outbox
@@ -638,7 +643,7 @@ def leftovers(state: State, config: Path, *, detail: bool = False) -> list[Any]:
             left.append(("", "a transcript is still being waited for"))
         known = {sink.name: sink for sink in outbox.sinks()}
         try:
-            sinks = [sink for sink in load(config).sinks if not sink.paused]
+            sinks = [s for s in load(config).sinks if not s.paused and (stdout or s.kind != "stdout")]
         except ConfigError as error:
             left.append(("", f"{error}; nothing is delivered until it is mended"))
             sinks = []

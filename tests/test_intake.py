@@ -214,6 +214,12 @@ class TestBatches:
         for event in events:
             assert_valid(event)
 
+    def test_a_session_keeps_the_name_of_its_first_ask(self, bench: Bench) -> None:
+        bench.put(job("UserPromptSubmit", 10, prompt="mend the login page", prompt_id="p"))
+        bench.put(job("UserPromptSubmit", 20, prompt="and the logout page", prompt_id="q"))
+        bench.intake().run()
+        assert {e["session"].get("title") for e in bench.events()} == {"mend the login page"}
+
     def test_the_files_go_and_the_marks_after_them(self, bench: Bench) -> None:
         bench.put(job("Stop", 10, prompt_id="p"))
         intake = bench.intake()
