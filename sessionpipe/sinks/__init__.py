@@ -1,0 +1,42 @@
+"""Sinks: how a batch is handed over, and which outcome the answer is; nothing else.
+
+One module per kind, imported when a sink of that kind is built: a worker without an HTTP sink loads
+no HTTP client.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from sessionpipe.config import SinkConfig
+from sessionpipe.outbox import SinkState
+from sessionpipe.sinks.base import Learned, Log, Sink, Tail
+
+
+def build(
+    config: SinkConfig, state: SinkState, *, env: Mapping[str, str] = os.environ, log: Log | None = None
+) -> Sink:
+    """The sink that ``config`` describes; ``state`` holds what was learnt of its receiver earlier.
+
+    ``log`` takes a level and a message. Nothing is opened or sent yet.
+    """
+    say = log or _silent
+    if config.kind == "http":
+        from sessionpipe.sinks.http import HttpSink
+
+        return HttpSink(config, state.discovery, env=env, log=say)
+    if config.kind == "file":
+        from sessionpipe.sinks.file import FileSink
+
+        return FileSink(config.path or "", env=env)
+    from sessionpipe.sinks.stdout import StdoutSink
+
+    return StdoutSink()
+
+
+def _silent(level: str, message: str) -> None:
+    return None
+
+
+__all__ = ["Learned", "Log", "Sink", "Tail", "build"]

@@ -1,0 +1,182 @@
+"""Packing: rows of the outbox become one batch for one sink. Pure.
+
+Rows are taken in the outbox's order, filtered to what the sink may see, thinned, and packed until
+one more event would pass a bound. What a batch leaves behind is exactly what has to be committed
+with the cursor once the sink has answered.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import msgspec
+
+from sessionpipe.delivery.thinning import Tools, Window
+from sessionpipe.outbox import Row, encode
+from sessionpipe.privacy.filter import filter_event
+from sessionpipe.privacy.secrets import RULESET_VERSION, redact_value
+from sessionpipe.protocol.vocabulary import VOCABULARY
+
+_THREADED = frozenset({"tool.started", "tool.ended", "attention.needed"})
+
+#: Session fields that are text of somebody's; the others are ids and words of a closed vocabulary.
+_FREE_TEXT = ("machine", "cwd", "repo", "branch", "model", "title", "url")
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """What a sink takes at once.
+
+    ``max_bytes`` bounds the whole body: ``envelope`` bytes around the events, and one byte after
+    each of them but the last. ``strict``: one event alone over the bound can't be sent at all;
+    otherwise the bound only says how much to write at once.
+    """
+
+    max_events: int
+    max_bytes: int
+    envelope: int = 0
+    strict: bool = False
+
+
+class Policy(msgspec.Struct, frozen=True):
+    """What a sink may see, and wants: its effective tier, ``pii@1``, thinning, types it does not take."""
+
+    tier: int
+    pii: bool = False
+    tools: Tools = "all"
+    without: frozenset[str] = frozenset()
+
+
+class Batch(msgspec.Struct, frozen=True):
+    """What is handed to a sink: the events as JSON, their ids, and an id for the whole.
+
+    The same events for the same sink make the same ``id``, on every attempt.
+    """
+
+    id: str
+    events: tuple[bytes, ...]
+    ids: tuple[str, ...]
+
+
+class GivenUp(msgspec.Struct, frozen=True):
+    """An event that can't be sent to this sink at all, and why."""
+
+    position: int
+    reason: str
+
+
+class Packed(msgspec.Struct, frozen=True):
+    """A batch (None when the rows left nothing to send) and what is true once it was taken.
+
+    ``position`` is the row the cursor then stands on, ``thinning`` the window to keep with it,
+    ``given_up`` what was passed over for good.
+    """
+
+    batch: Batch | None
+    position: int
+    thinning: dict[str, Any]
+    given_up: tuple[GivenUp, ...]
+
+
+def pack(
+    sink: str,
+    rows: Iterable[Row],
+    *,
+    after: int,
+    until: int,
+    policy: Policy,
+    limits: Limits,
+    thinning: dict[str, Any],
+    written: frozenset[str] = frozenset(),
+) -> Packed:
+    """The next batch for ``sink`` from ``rows``, which begin behind position ``after``.
+
+    Nothing behind position ``until`` is taken unless it is 0: a batch that is tried again must not
+    grow. Events whose id is in ``written`` are with the sink already and are passed over.
+    """
+    window = Window.load(policy.tools, thinning)
+    events: list[bytes] = []
+    ids: list[str] = []
+    given_up: list[GivenUp] = []
+    size = limits.envelope - 1
+    position = after
+    for row in rows:
+        if until and row.position > until:
+            break
+        event = _filtered(row, policy)
+        if isinstance(event, GivenUp):
+            given_up.append(event)
+        elif event is not None:
+            session = f"{row.harness}:{row.session}"
+            goes, seen = window.admit(session, row.type, event.thread, row.time_ms)
+            body = encode(event.body) if goes else b""
+            if limits.strict and limits.envelope + len(body) > limits.max_bytes:
+                given_up.append(_too_big(row, len(body), limits))
+            elif goes:
+                # Only an event that finds room may change the window: the next batch begins with it.
+                if events and size + 1 + len(body) > limits.max_bytes:
+                    break
+                if seen is not None:
+                    window.keep(session, seen, row.time_ms)
+                if event.id not in written:
+                    size += 1 + len(body)
+                    events.append(body)
+                    ids.append(event.id)
+        position = row.position
+        if len(events) >= limits.max_events:
+            break
+    batch = Batch(_id(sink, events), tuple(events), tuple(ids)) if events else None
+    return Packed(batch, position, window.dump(), tuple(given_up))
+
+
+class _Filtered(NamedTuple):
+    id: str
+    thread: str
+    body: dict[str, Any]
+
+
+def _filtered(row: Row, policy: Policy) -> _Filtered | GivenUp | None:
+    """The row as this sink may see it; None when it may not."""
+    if not wanted(row.type, policy):
+        return None
+    try:
+        event = msgspec.json.decode(row.body)
+        body = filter_event(_current(event, row.ruleset), policy.tier, policy.pii)
+        thread = str(event["data"].get("agent_id") or "") if row.type in _THREADED else ""
+        return None if body is None else _Filtered(event["id"], thread, body)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        # A row that can't be read must not stand in the way of those behind it.
+        return GivenUp(row.position, f"its record can't be read ({type(error).__name__})")
+
+
+def _too_big(row: Row, size: int, limits: Limits) -> GivenUp:
+    return GivenUp(
+        row.position, f"its {size} bytes are more than the {limits.max_bytes} the receiver takes at once"
+    )
+
+
+def wanted(type_: str, policy: Policy) -> bool:
+    """Whether a sink may be sent this type at all: known without reading the event."""
+    known = VOCABULARY.get(type_)
+    if known is None or known.tier > policy.tier or type_ in policy.without:
+        return False
+    # Who gets tool events needs no heartbeat beside them (protocol §4).
+    return type_ != "session.heartbeat" or policy.tier == 0
+
+
+def _current(event: dict[str, Any], ruleset: int) -> dict[str, Any]:
+    """``event`` as today's ``secrets@1`` leaves it: the rules may have grown since it was stored."""
+    if ruleset >= RULESET_VERSION:
+        return event
+    session = event["session"]
+    texts = {name: redact_value(session[name]) for name in _FREE_TEXT if name in session}
+    return {**event, "session": {**session, **texts}, "data": redact_value(event["data"])}
+
+
+def _id(sink: str, events: list[bytes]) -> str:
+    digest = hashlib.sha256(sink.encode())
+    for event in events:
+        digest.update(b"\n")
+        digest.update(event)
+    return f"msg_{digest.hexdigest()[:32]}"

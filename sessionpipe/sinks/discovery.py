@@ -1,0 +1,139 @@
+"""What a receiver says about itself: its well-known file (the HTTP binding, *Discovery*). Pure.
+
+Read when a sink is added and again at most once a day; a longer ``Cache-Control: max-age`` is kept
+to, up to a month. Everything in it is bounded before it is believed.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Literal
+from urllib.parse import urljoin
+
+import msgspec
+
+from sessionpipe.config import origin, refuse_url
+from sessionpipe.protocol import PROTOCOL
+
+WELL_KNOWN = "/.well-known/sessionpipe"
+DEFAULT_EVENTS = "/api/sessionpipe/v1/events"
+DEFAULT_MAX_EVENTS, DEFAULT_MAX_BYTES = 50, 262_144
+
+#: What we ourselves put into a request at most, however much a receiver would take.
+_MOST_EVENTS, _MOST_BYTES, _LEAST_BYTES = 1_000, 4 << 20, 1_024
+DAY_MS = 86_400_000
+_MONTH_MS = 30 * DAY_MS
+
+
+class Discovery(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A receiver's file as we act on it, defaults filled in.
+
+    ``url`` is the sink's address it was read for, ``events`` the absolute URL batches go to.
+    ``problem`` says why the file could not be read: the defaults then stand. ``refusal`` says why
+    nothing can be sent to this receiver at all. Times are epoch milliseconds.
+    """
+
+    url: str
+    events: str
+    asked_ms: int
+    until_ms: int
+    max_tier: int | None = None
+    capabilities: tuple[str, ...] = ("events",)
+    tools: Literal["all", "main", "beat"] = "all"
+    max_events: int = DEFAULT_MAX_EVENTS
+    max_bytes: int = DEFAULT_MAX_BYTES
+    problem: str | None = None
+    refusal: str | None = None
+
+    def is_due(self, now_ms: int) -> bool:
+        """Whether the file may be read again; also when the clock was set back behind the last reading."""
+        return now_ms >= self.until_ms or now_ms < self.asked_ms - DAY_MS
+
+
+def well_known(url: str) -> str:
+    """Where the file of the receiver at ``url`` is."""
+    return origin(url) + WELL_KNOWN
+
+
+def unread(url: str, problem: str, now_ms: int) -> Discovery:
+    """What stands for a receiver whose file can't be read: the defaults, for a day."""
+    return Discovery(url, _events(url, None), now_ms, now_ms + DAY_MS, problem=problem)
+
+
+def read(url: str, status: int, headers: dict[str, str], body: bytes, now_ms: int) -> Discovery:
+    """The answer to a GET of :func:`well_known` for the sink at ``url``."""
+    if status != 200:
+        return unread(url, f"HTTP {status}", now_ms)
+    try:
+        said = msgspec.json.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return unread(url, "it is not JSON", now_ms)
+    # A server that answers every path with some JSON has not said anything about the protocol.
+    if not isinstance(said, dict) or not isinstance(said.get("protocol"), list):
+        return unread(url, "it names no protocol", now_ms)
+    capabilities = _capabilities(said.get("capabilities"))
+    batch = _table(said.get("batch"))
+    endpoint = _table(said.get("endpoints")).get("events")
+    return Discovery(
+        url=url,
+        events=_events(url, endpoint),
+        asked_ms=now_ms,
+        until_ms=now_ms + max(DAY_MS, min(_max_age_ms(headers), _MONTH_MS)),
+        max_tier=_whole(said.get("max_tier"), 0, 3),
+        capabilities=capabilities,
+        tools=said["tools"] if said.get("tools") in ("all", "main", "beat") else "all",
+        max_events=min(_whole(batch.get("max_events"), 1) or DEFAULT_MAX_EVENTS, _MOST_EVENTS),
+        max_bytes=min(_whole(batch.get("max_bytes"), _LEAST_BYTES) or DEFAULT_MAX_BYTES, _MOST_BYTES),
+        refusal=_refusal(said, capabilities, endpoint),
+    )
+
+
+def _refusal(said: dict[str, Any], capabilities: tuple[str, ...], endpoint: Any) -> str | None:
+    protocols = [p for p in said["protocol"] if type(p) is int]
+    if PROTOCOL not in protocols:
+        spoken = ", ".join(map(str, protocols[:8])) or "none"
+        return f"the receiver speaks protocol {spoken}, this sessionpipe {PROTOCOL}: one of them needs an upgrade"
+    if "events" not in capabilities:
+        return "the receiver does not take events (its capabilities leave them out)"
+    auth = said.get("auth")
+    if isinstance(auth, list) and "bearer" not in auth:
+        return "the receiver does not take bearer tokens, which is all this sessionpipe has"
+    if isinstance(endpoint, str) and _absolute(endpoint) and refuse_url(endpoint):
+        return "the receiver wants its events at an address that can't be trusted with them"
+    return None
+
+
+def _capabilities(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        return ("events",)
+    return tuple(name for name in value[:32] if isinstance(name, str) and len(name) <= 64)
+
+
+def _events(url: str, endpoint: Any) -> str:
+    """Where batches go: what the person named with a path, else what the receiver says."""
+    base = origin(url)
+    if url.partition("?")[0].rstrip("/") != base:
+        return url
+    if not isinstance(endpoint, str) or not endpoint or len(endpoint) > 2048:
+        return base + DEFAULT_EVENTS
+    if _absolute(endpoint):
+        return base + DEFAULT_EVENTS if refuse_url(endpoint) else endpoint
+    joined = urljoin(f"{base}/", endpoint)
+    return joined if not refuse_url(joined) and origin(joined) == base else base + DEFAULT_EVENTS
+
+
+def _absolute(endpoint: str) -> bool:
+    return re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", endpoint) is not None
+
+
+def _max_age_ms(headers: dict[str, str]) -> int:
+    found = re.search(r"(?:^|[,\s])max-age=(\d{1,9})", headers.get("cache-control", "").lower())
+    return int(found[1]) * 1000 if found else 0
+
+
+def _table(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _whole(value: Any, least: int, most: int | None = None) -> int | None:
+    return value if type(value) is int and value >= least and (most is None or value <= most) else None

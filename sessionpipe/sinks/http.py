@@ -1,0 +1,264 @@
+"""The HTTP sink: ``POST {"events":[…]}`` and what each answer means (the HTTP binding)."""
+
+from __future__ import annotations
+
+import email.utils
+import os
+import time
+from collections.abc import Mapping
+from typing import Any, ClassVar
+from urllib.parse import urljoin, urlsplit
+
+import msgspec
+
+from sessionpipe.config import SinkConfig, origin
+from sessionpipe.delivery.batch import Batch, Limits
+from sessionpipe.delivery.outcome import Acked, Drop, LowerTier, Outcome, Pause, Retry, Split
+from sessionpipe.delivery.thinning import Tools
+from sessionpipe.protocol import PROTOCOL
+from sessionpipe.sinks import discovery, keys, signing
+from sessionpipe.sinks.base import Learned, Log, Sink
+from sessionpipe.sinks.discovery import Discovery
+from sessionpipe.sinks.wire import Answer, Unreachable, Wire
+
+_OPEN, _CLOSE = b'{"events":[', b"]}"
+
+#: How long a sink waits for a token that is not there: looking costs nothing.
+_KEY_WAIT_S = 60.0
+_LONGEST_REASON = 200
+
+
+class HttpSink(Sink):
+    """Sends to the receiver at ``config.url``; ``known`` is what was learnt of it earlier."""
+
+    kind: ClassVar[str] = "http"
+
+    def __init__(
+        self,
+        config: SinkConfig,
+        known: dict[str, Any],
+        *,
+        env: Mapping[str, str] = os.environ,
+        log: Log,
+        wire: Wire | None = None,
+    ) -> None:
+        self._config = config
+        self._url = config.url or ""
+        self._env = env
+        self._log = log
+        self._wire = wire or Wire(env)
+        self._known = remembered(known, self._url)
+        self._warned = False
+
+    def limits(self) -> Limits:
+        said = self._said()
+        return Limits(said.max_events, said.max_bytes, envelope=len(_OPEN + _CLOSE), strict=True)
+
+    def tools(self) -> Tools:
+        return self._said().tools
+
+    def without(self) -> frozenset[str]:
+        return frozenset() if "backfill" in self._said().capabilities else frozenset({"session.backfill"})
+
+    def learn(self, now_ms: int) -> Learned | Retry | Pause | None:
+        if self._known is not None and not self._known.is_due(now_ms):
+            return None
+        try:
+            said = ask(self._url, now_ms, self._wire)
+        except Unreachable as error:
+            if self._known is None:
+                # Nothing is known of it yet, and it can't be spoken to anyway.
+                return Retry(str(error), connect=error.connect)
+            said = msgspec.structs.replace(self._known, asked_ms=now_ms, until_ms=now_ms + discovery.DAY_MS)
+        if said.problem is not None and self._known is not None and self._known.problem is None:
+            # What it said when it could be read is a better guide than the defaults.
+            said = msgspec.structs.replace(self._known, asked_ms=said.asked_ms, until_ms=said.until_ms)
+        accepted = {origin(self._url)} | ({origin(self._known.events)} if self._known else set())
+        if origin(said.events) not in accepted:
+            return Pause(
+                f"the receiver wants its events at {origin(said.events)}, another host than the one you named;"
+                f" `sessionpipe sinks add {self._url} --name {self._config.name}` accepts that"
+            )
+        if said.refusal:
+            return Pause(f"{said.refusal}; {_resume(self._config.name)}")
+        self._known = said
+        return Learned(msgspec.to_builtins(said), said.max_tier)
+
+    def send(self, batch: Batch) -> Outcome:
+        try:
+            token, secret = keys.token(self._config, self._env), keys.secret(self._config, self._env)
+        except keys.KeyMissing as missing:
+            return Retry(str(missing), after_s=_KEY_WAIT_S, connect=missing.elsewhere)
+        self._warn_once()
+        body = _OPEN + b",".join(batch.events) + _CLOSE
+        headers = {"content-type": "application/json", "sessionpipe-protocol": str(PROTOCOL)}
+        if token is not None:
+            headers["authorization"] = f"Bearer {token}"
+        try:
+            if secret is not None:
+                headers |= signing.headers(secret, batch.id, int(time.time()), body)
+            answer = self._wire.request("POST", self._said().events, headers, body)
+        except ValueError as error:
+            return Retry(str(error), after_s=_KEY_WAIT_S)
+        except Unreachable as error:
+            return Retry(str(error), connect=error.connect)
+        return outcome(
+            answer.without((token, secret)),
+            batch.ids,
+            name=self._config.name,
+            url=self._said().events,
+            now_s=time.time(),
+            authorized=token is not None,
+        )
+
+    def forgets(self) -> bool:
+        """Whether the receiver says that it erases a session it is told to forget."""
+        return "forget" in self._said().capabilities
+
+    def close(self) -> None:
+        self._wire.close()
+
+    def _said(self) -> Discovery:
+        return self._known or discovery.unread(self._url, "not asked yet", 0)
+
+    def _warn_once(self) -> None:
+        if not self._warned:
+            self._warned = True
+            for path in keys.readable_by_others(self._config, self._env):
+                self._log(
+                    "warning", f"sink {self._config.name}: others can read {path}; run `chmod 600` on it"
+                )
+
+
+def remembered(known: dict[str, Any], url: str) -> Discovery | None:
+    """What was learnt earlier of the receiver at ``url``; None when that was of another, or kept otherwise."""
+    try:
+        found = msgspec.convert(known, Discovery)
+    except msgspec.ValidationError:
+        return None
+    return found if found.url == url else None
+
+
+def ask(url: str, now_ms: int, wire: Wire) -> Discovery:
+    """Read the receiver's well-known file. Raises :class:`Unreachable`. No credential is sent with it."""
+    answer = wire.request("GET", discovery.well_known(url))
+    return discovery.read(url, answer.status, answer.headers, answer.body, now_ms)
+
+
+# --- the table of answers ---------------------------------------------------------------------------
+
+
+def outcome(
+    answer: Answer,
+    sent: tuple[str, ...],
+    *,
+    name: str = "NAME",
+    url: str = "",
+    now_s: float = 0.0,
+    authorized: bool = True,
+) -> Outcome:
+    """What ``answer`` to a batch of the events ``sent`` (ids) means: the binding's error table. Pure.
+
+    A status the table does not have is tried again by the ladder: nothing is given up, and nobody
+    has to act, because of an answer nobody foresaw.
+    """
+    said = _json(answer.body)
+    reason = _text(said.get("reason"))
+    because = f" ({reason})" if reason else ""
+    match answer.status:
+        case status if 200 <= status < 300:
+            return Acked(_rejected(said, sent), _tier(said))
+        case status if 300 <= status < 400:
+            return Pause(
+                f"HTTP {status}: it points to {_pointed(answer, url)}; if that is right, add that address"
+            )
+        case 400 if said.get("reason") == "unsupported_protocol":
+            return Pause(
+                f"the receiver does not speak protocol {PROTOCOL}{_supported(said)}; {_resume(name)}"
+            )
+        case 400:
+            return Drop(f"HTTP 400{because}")
+        case 401:
+            token = "the receiver refused the token" if authorized else "the receiver wants a token"
+            return Pause(f"HTTP 401: {token}{because}; {_resume(name)}")
+        case 403 if said.get("reason") == "tier_above_max" and (tier := _tier(said)) is not None:
+            return LowerTier(tier)
+        case 403:
+            return Pause(f"HTTP 403: the receiver refuses this sink{because}; {_resume(name)}")
+        case 413:
+            return Split(f"HTTP 413{because}")
+        case 429:
+            return Retry(f"HTTP 429{because}", _retry_after(answer.headers, now_s))
+        case status:
+            return Retry(f"HTTP {status}{because}")
+
+
+def _resume(name: str) -> str:
+    return f"once that is mended: `sessionpipe sinks resume {name}`"
+
+
+def _json(body: bytes) -> dict[str, Any]:
+    try:
+        said = msgspec.json.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return {}
+    return said if isinstance(said, dict) else {}
+
+
+def _text(value: Any) -> str:
+    """A receiver's words, in one bounded line."""
+    if not isinstance(value, str):
+        return ""
+    line = "".join(c if c.isprintable() else " " for c in value[: 2 * _LONGEST_REASON]).strip()
+    return line[:_LONGEST_REASON]
+
+
+def _tier(said: dict[str, Any]) -> int | None:
+    tier = said.get("max_tier")
+    return tier if type(tier) is int and 0 <= tier <= 3 else None
+
+
+def _rejected(said: dict[str, Any], sent: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    rejected = said.get("rejected")
+    known = frozenset(sent)
+    return tuple(
+        (entry["id"], _text(entry.get("reason")) or "no reason given")
+        for entry in (rejected if isinstance(rejected, list) else [])
+        if isinstance(entry, dict) and isinstance(entry.get("id"), str) and entry["id"] in known
+    )
+
+
+def _supported(said: dict[str, Any]) -> str:
+    supported = said.get("supported")
+    if not isinstance(supported, list) or not supported:
+        return ""
+    return f" (it speaks {', '.join(str(p) for p in supported[:8] if type(p) is int)})"
+
+
+def _pointed(answer: Answer, url: str) -> str:
+    """Where a redirect points, without what a query may hold."""
+    try:
+        parts = urlsplit(urljoin(url, answer.headers.get("location", "")))
+        where = f"{parts.scheme}://{parts.hostname}" + (f":{parts.port}" if parts.port else "") + parts.path
+    except ValueError:
+        return "nowhere readable"
+    return _text(where) if answer.headers.get("location") else "nowhere"
+
+
+def _retry_after(headers: dict[str, str], now_s: float) -> float | None:
+    """Seconds to wait, from a number of seconds or a date; None when it says neither.
+
+    A date is measured against the receiver's own ``date`` where it sends one: its clock need not be ours.
+    """
+    value = headers.get("retry-after", "").strip()
+    if value.isascii() and value.isdigit():
+        return float(value[:9])
+    until, now = _date(value), _date(headers.get("date", ""))
+    return None if until is None else max(0.0, until - (now_s if now is None else now))
+
+
+def _date(value: str) -> float | None:
+    try:
+        return email.utils.parsedate_to_datetime(value).timestamp()
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None
