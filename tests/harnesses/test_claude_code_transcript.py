@@ -312,6 +312,11 @@ def test_the_same_words_before_a_tool_are_not_the_last_ones(script: Script, tmp_
     assert said_in(at_stop(script.write(tmp_path), script, "Done.")) == [("ask", "Done.\n\nDone.")]
 
 
+def test_words_with_a_tool_behind_them_are_not_the_last_ones(script: Script, tmp_path: Path) -> None:
+    script.asks("ask").says("Done.", stop=None).uses()  # an older version, which says no reason
+    assert not at_stop(script.write(tmp_path), script, "Done.").complete
+
+
 def test_the_last_words_may_be_told_as_one_block_or_as_all_of_the_message(
     script: Script, tmp_path: Path
 ) -> None:
@@ -431,6 +436,17 @@ def test_a_session_seen_from_its_middle_begins_at_the_prompt_being_answered(
     assert said_in(exchanges(file, {}, Want(None, True, seen, NEVER), Files())) == [
         ("two", "working\n\n2"),
         ("three", "3"),
+    ]
+
+
+def test_a_turn_that_was_sent_on_after_its_stop_is_still_being_answered(
+    script: Script, tmp_path: Path
+) -> None:
+    script.asks("one").says("1").hooks_run().says("2", stop="tool_use").uses()
+    seen = script.now
+    script.says("3")
+    assert said_in(exchanges(script.write(tmp_path), {}, Want(None, True, seen, NEVER), Files())) == [
+        ("one", "1\n\n2\n\n3")
     ]
 
 
