@@ -1,0 +1,105 @@
+"""``sessionpipe map``: what one hook payload becomes, for authors and tests. Touches no state."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sessionpipe.cli.common import printable
+
+
+@click.command("map")
+@click.argument("harness")
+@click.argument("event")
+@click.argument("args", nargs=-1)
+@click.option("--cwd", metavar="DIR", help="The hook's working directory.  [default: this one]")
+@click.option(
+    "--env", "variables", metavar="K=V", multiple=True, help="A variable of the hook; may be repeated."
+)
+@click.option(
+    "--files",
+    metavar="DIR",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Look the harness's own files up by their base name below DIR.  [default: none are read]",
+)
+@click.option("--at", "at_ms", metavar="MS", type=int, help="The hook's time, in epoch ms.  [default: now]")
+def map_command(
+    harness: str,
+    event: str,
+    args: tuple[str, ...],
+    cwd: str | None,
+    variables: tuple[str, ...],
+    files: Path | None,
+    at_ms: int | None,
+) -> None:
+    """Print the events that a hook's payload, read from standard input, is mapped to.
+
+    They are tier 3, redacted, one JSON object a line. Each payload is taken by itself: nothing is
+    remembered from one to the next, no session.started is made up, and an answered prompt is not
+    cleared, since only memory knows which one it was. A payload that is refused prints its reason on
+    standard error.
+
+    \b
+    Examples:
+      sessionpipe map claude-code Stop < payload.json
+      sessionpipe map codex notify -- "$JSON" < /dev/null
+      sessionpipe map pi agent_start --env HOME=/home/dev --files recording/ < payload.json
+    """
+    from sessionpipe.adapters import Refused, map_hook, registry
+
+    if harness not in registry.names():
+        raise click.UsageError(
+            f"no harness is called {printable(harness)!r}; there are {', '.join(registry.names())}"
+        )
+    env = _environment(variables)
+    cwd = cwd or str(Path.cwd())
+    at_ms = time.time_ns() // 1_000_000 if at_ms is None else at_ms
+    payload = sys.stdin.buffer.read()
+    try:
+        drafts = map_hook(harness, event, payload, args=args, env=env, cwd=cwd, at_ms=at_ms)
+    except Refused as refused:
+        hint = f"; it belongs to {refused.belongs_to}" if refused.belongs_to else ""
+        click.echo(f"sessionpipe: refused: {printable(refused.reason)}{hint}", err=True)
+        return
+    for line in _lines(drafts, env, cwd, at_ms, files):
+        sys.stdout.buffer.write(line + b"\n")
+
+
+def _environment(variables: tuple[str, ...]) -> dict[str, str]:
+    env = {}
+    for variable in variables:
+        name, equals, content = variable.partition("=")
+        if not name or not equals:
+            raise click.UsageError(f"--env takes NAME=VALUE, not {printable(variable)!r}")
+        env[name] = content
+    return env
+
+
+def _lines(
+    drafts: list[dict[str, Any]], env: dict[str, str], cwd: str, at_ms: int, files: Path | None
+) -> list[bytes]:
+    import msgspec
+
+    from sessionpipe.harnesses import Context, Files
+    from sessionpipe.intake import enrich, seal, session_block
+
+    if not drafts:
+        return []
+    home = env.get("HOME")
+    facts = dict(drafts[0]["session"])
+    if files is not None:
+        drafts, facts = enrich(drafts, Context(env=env, cwd=cwd, at_ms=at_ms, home=home), Files(files))
+    block = session_block(facts, home)
+    known = [
+        draft for draft in drafts if draft["type"] != "attention.cleared" or "attention_id" in draft["data"]
+    ]
+    return [
+        msgspec.json.encode(seal(draft, block, seq, root=None, home=home)) for seq, draft in enumerate(known)
+    ]
+
+
+COMMANDS = {"map": map_command}
