@@ -103,6 +103,8 @@ def pack(
     position = after
     for row in rows:
         if until and row.position > until:
+            # What lay between may have been forgotten: the cursor passes it all the same.
+            position = until
             break
         event = _filtered(row, policy)
         if isinstance(event, GivenUp):
