@@ -1,0 +1,289 @@
+"""Secrets known by what is said about them: ``NAME=value``, ``--flag value``, "the password is ...". Pure.
+
+One regular expression over the lower-cased text finds every place where a name that may name a
+secret is followed by a sign, and every keyword of :mod:`.shapes`; only those places are looked at.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import NamedTuple
+
+from sessionpipe.privacy import shapes, values
+from sessionpipe.privacy.names import Kind, kind
+from sessionpipe.privacy.rules import load
+from sessionpipe.privacy.shapes import Span
+
+_NAME = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-."
+#: Between a name and the sign: quotes (escaped ones too), brackets, Markdown's stars.
+_CLOSERS = r"""["'`\\\])*]{0,8}+"""
+_SIGN = (
+    r"""[ \t]{0,16}+(?:=>|:=|[=!]==?|\|\|=?|\?\?=?|=|:(?!:))"""
+    r"""|>|[ \t]{0,4}+,[ \t]{0,4}+(?=["'`\\])|(?:\s|\\n|,){1,40}+["'\\]{0,4}+value["'\\]{0,4}+[ \t]{0,4}+[:=]"""
+)
+_WORD = r"""[^\s.!?:=;,"'`]{1,30}"""
+_LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
+
+
+def lowered(text: str) -> str:
+    """``text`` in lower case, character by character, so that places are the same in both."""
+    low = text.lower()
+    # Two characters become one or the reverse for a handful of letters of the world, İ among them.
+    return low if len(low) == len(text) else text.translate(_LOWER)
+
+
+class _Group:
+    NAME, CLOSERS, SIGN, FLAG, PROSE, KEYWORD = range(1, 7)
+
+
+@cache
+def _scan() -> re.Pattern[str]:
+    rules = load("secrets@1")
+    stems = "|".join(map(re.escape, rules["names"]["stems"]))
+    nouns = "|".join(map(re.escape, sorted(rules["prose"]["nouns"], key=len, reverse=True)))
+    verbs = "|".join(sorted(rules["prose"]["verbs"], key=len, reverse=True))
+    before = "|".join(f"(?<={re.escape(word)} )" for word in rules["prose"]["before"])
+    words = "|".join(map(re.escape, sorted(shapes.keywords(), key=len, reverse=True)))
+    return re.compile(
+        rf"((?:{stems})[a-z0-9_.\-]{{0,48}}+)({_CLOSERS})({_SIGN})"
+        rf"|(--?(?=[a-z0-9_-]{{0,40}}(?:{stems}))[a-z][a-z0-9_-]{{1,60}}+)[ \t]{{1,4}}+(?=[^\s-])"
+        rf"|((?:{nouns})s?(?:[ \t]{_WORD}){{0,6}}?[ \t]{{1,3}}(?:{verbs})[ \t]{{1,3}}|(?:{before})(?:{nouns})[ \t])"
+        rf"|({words})"
+    )
+
+
+class Found(NamedTuple):
+    """What one pass over a text found: the secrets, and the keywords that call for other rules."""
+
+    spans: list[Span]
+    keywords: set[str]
+
+
+def find(text: str) -> Found:
+    """The secrets that names and sentences tell of in ``text``, and the keywords of the other rules."""
+    low = lowered(text)
+    spans: list[Span] = []
+    words: set[str] = set()
+    done = 0
+    for match in _scan().finditer(low):
+        which = match.lastindex
+        if which == _Group.KEYWORD:
+            words.add(match[0])
+            continue
+        # A keyword may be hidden in what an assignment matched ("authorization:", "cookie=").
+        if which == _Group.SIGN:
+            words.update(word for word in _NAMED_KEYWORDS if word in match[1])
+        if match.start() < done:
+            continue
+        span = _LOOK[which or 0](text, match)
+        if span is not None:
+            spans.append(span)
+            done = span[1]
+    return Found(spans, words)
+
+
+_NAMED_KEYWORDS = ("authorization", "cookie", "bearer", "signature")
+
+#: An unquoted value, in a program and on a line of its own; a backslash belongs to it unless it escapes.
+_BARE = r"""(?:[^\s"'`\\,;&<>|(){}\[\]\x00-\x1f]++|\\(?![nrtu"'\\/`]))++"""
+_LINE = r"""(?:[^\s"'`\\<>\x00-\x1f]++|\\(?![nrtu"'\\/`]))++"""
+_VALUE = re.compile(
+    rf"""[ \t]{{0,16}}+(?:(?P<pre>[bBrRuUfF$@]{{0,2}})(?P<quote>\\{{0,15}}+["'`])|(?P<bare>{_BARE}))"""
+)
+_BARE_VALUE, _LINE_VALUE = re.compile(_BARE), re.compile(_LINE)
+_TYPED = re.compile(r"""[ \t]*+[A-Za-z_][\w.\[\]|?]{0,40}+[ \t]{0,2}+=[ \t]{0,2}+(?=[bBrRuUfF]{0,2}["'`])""")
+_XML_VALUE = re.compile(r"\s{0,8}+([^<>\s][^<>]{0,400}?)\s{0,8}</")
+_TEMPLATE = re.compile(r"\$?\{[^{}]{0,80}\}|%\(?\w{0,20}\)?[sdr]|\$\w{2,60}")
+_LONGEST = 8192
+
+
+#: Signs that assign nothing: what stands behind them is a secret only when it looks like one.
+_COMPARING = frozenset(("==", "===", "!=", "!==", "||", "??", ","))
+
+
+class _Place(NamedTuple):
+    """What stands around a name: enough to tell a shell's line from a program's."""
+
+    kind: Kind
+    strict: bool
+    sign: str
+    name_quoted: bool
+
+
+def _assigned(text: str, match: re.Match[str]) -> Span | None:
+    start, end = match.span(_Group.NAME)
+    name, start = _whole_name(text, start, end)
+    found = kind(name.strip("-_."))
+    if " " in name or found is None:
+        return None
+    before = text[start - 1 : start]
+    if before == " " and name.isalpha():
+        found = _with_word_before(text, start, name, found)
+        if found is None:
+            return None
+    sign = match[_Group.SIGN].strip()
+    at = match.end()
+    if sign == ">":
+        return _xml(text, at, found) if before == "<" and not match[_Group.CLOSERS] else None
+    if sign == ":":
+        if text.startswith("//", at):
+            return None
+        if typed := _TYPED.match(text, at):
+            at = typed.end()
+    tight = sign == "=" and not text[at - 2 : at - 1].isspace() and not text[at : at + 1].isspace()
+    constant = len(name) >= 3 and name == name.upper()
+    first_on_line = start == 0 or before in "\n" or text[start - 2 : start] == "\\n"
+    strict = tight and (constant or name.startswith("--") or before in ("?", "&", ";") or first_on_line)
+    place = _Place(found, strict, sign, bool(match[_Group.CLOSERS]))
+    value = _VALUE.match(text, at)
+    if value is None or (found == "key" and "cookie" in name.lower()):
+        return None  # A cookie has a rule of its own.
+    if value["quote"]:
+        return _quoted(text, value, place)
+    return _bare(text, value.start("bare"), place, whole_word=strict and before not in ("?", "&", ";"))
+
+
+def _whole_name(text: str, start: int, end: int) -> tuple[str, int]:
+    back = text[max(0, start - 64) : start]
+    kept = len(back.rstrip(_NAME))
+    first = start - (len(back) - kept)
+    # The letter of an escaped line end belongs to the escape, not to the name.
+    if kept and back[kept - 1] == "\\" and text[first] in "nrt" and first + 1 < end:
+        first += 1
+    return text[first:end], first
+
+
+def _with_word_before(text: str, start: int, name: str, found: Kind) -> Kind | None:
+    back = text[max(0, start - 32) : start - 1]
+    word = back[len(back.rstrip(_NAME)) :]
+    return kind(f"{word}_{name}") if word else found
+
+
+def _xml(text: str, at: int, found: Kind) -> Span | None:
+    value = _XML_VALUE.match(text, at)
+    if value is None or not _may_go(value[1], found):
+        return None
+    return value.span(1)
+
+
+def _quoted(text: str, value: re.Match[str], place: _Place) -> Span | None:
+    start = value.end("quote")
+    end = _closing(text, start, value["quote"])
+    if end is None:
+        return _bare(text, start, place, whole_word=False)
+    content = text[start:end]
+    if len(content) < 3 or "\n" in content:
+        return None
+    if "f" in value["pre"].lower() and "{" in content:
+        return None
+    if place.sign in _COMPARING:
+        named = place.sign != "," or place.name_quoted
+        if place.kind == "key" or not named or not values.is_generated(content):
+            return None
+    return (start, end) if _may_go(content, place.kind) else None
+
+
+def _closing(text: str, start: int, quote: str) -> int | None:
+    """Where the quoted value ends: at the same quote, escaped as often. None: not on this line."""
+    sign, depth = quote[-1], len(quote) - 1
+    stop = text.find("\n", start, start + _LONGEST)
+    stop = min(len(text), start + _LONGEST) if stop < 0 else stop
+    at = text.find(sign, start, stop)
+    while at >= 0:
+        slashes = at - len(text[start:at].rstrip("\\")) - start
+        if slashes < depth or slashes % (2 * depth + 2) == depth:
+            return at - min(slashes, depth)
+        at = text.find(sign, at + 1, stop)
+    return None
+
+
+def _bare(text: str, start: int, place: _Place, *, whole_word: bool) -> Span | None:
+    if place.sign in _COMPARING:
+        return None
+    match = (_LINE_VALUE if whole_word else _BARE_VALUE).match(text, start)
+    if match is None:
+        return None
+    value = match[0].rstrip(".,;:!?)")
+    following = text[start + len(value) : start + len(value) + 1]
+    if not value or (value[0] in "$%@" and not values.is_generated(value[1:])):
+        return None
+    if values.is_placeholder(value) or following in ("(", "[", "{", "<") or re.match(r"[\w.$]+[(\[{]", value):
+        return None
+    if place.kind != "password" and value.isdigit() and len(value) < 12:
+        return None
+    if (
+        values.is_code(value)
+        and ("." in value or "->" in value or "::" in value)
+        and not values.is_random(value)
+    ):
+        return None
+    if place.strict and place.kind != "key":
+        goes = len(value) >= 3 and not (values.is_path(value) and not values.is_random(value))
+    else:
+        goes = _looks(value, place)
+    return (start, start + len(value)) if goes else None
+
+
+def _looks(value: str, place: _Place) -> bool:
+    if place.kind == "key":
+        return len(value) >= 16 and values.is_generated(value) and not values.is_digest(value)
+    if not values.is_generated(value):
+        return False
+    # `token = result2` is a program's; `password: hunter2` is not.
+    return place.kind == "password" or not re.fullmatch(r"[A-Za-z_]+\d{1,2}", value)
+
+
+def _may_go(content: str, found: Kind) -> bool:
+    """Whether a quoted ``content`` under a name of this kind is a secret."""
+    if values.is_placeholder(content) or values.is_prose(content):
+        return False
+    if values.is_path(content) and not values.is_random(content):
+        return False
+    if (inner := _TEMPLATE.sub("", content)) != content and not values.is_generated(inner):
+        return False
+    if found == "password":
+        return True
+    if " " in content:
+        return False
+    if found == "token":
+        return values.is_opaque(content) and not (content.isdigit() and len(content) < 12)
+    return len(content) >= 16 and values.is_generated(content) and not values.is_digest(content)
+
+
+def _flag(text: str, match: re.Match[str]) -> Span | None:
+    """``--password VALUE``."""
+    found = kind(text[match.start(_Group.FLAG) : match.end(_Group.FLAG)].strip("-"))
+    value = _VALUE.match(text, match.end())
+    if found is None or value is None:
+        return None
+    place = _Place(found, False, " ", False)
+    if value["quote"]:
+        return _quoted(text, value, place)
+    bare = value["bare"].rstrip(".,;:!?)")
+    if values.is_placeholder(bare) or not values.is_opaque(bare) or bare[0] in "$%" or values.is_path(bare):
+        return None
+    if found == "key" and not values.is_generated(bare):
+        return None
+    return value.start("bare"), value.start("bare") + len(bare)
+
+
+def _prose(text: str, match: re.Match[str]) -> Span | None:
+    """ "The password is VALUE": only a value that looks generated."""
+    at = match.end()
+    opening = _OPENING.match(text, at)
+    at = opening.end() if opening else at
+    value = _LINE_VALUE.match(text, at)
+    if value is None:
+        return None
+    word = value[0].rstrip(".,;:!?)*")
+    verbless = not match[0].rstrip().endswith(tuple(load("secrets@1")["prose"]["verbs"]))
+    if values.is_placeholder(word) or not values.is_generated(word) or values.is_digest(word):
+        return None
+    if verbless and len(word) < 8:
+        return None
+    return at, at + len(word)
+
+
+_OPENING = re.compile(r"""\\{0,3}["'`(*]{0,3}""")
+_LOOK = {_Group.SIGN: _assigned, _Group.FLAG: _flag, _Group.PROSE: _prose}

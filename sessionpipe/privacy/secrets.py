@@ -1,0 +1,145 @@
+"""``secrets@1``: credentials out of every string before anything is stored (protocol §5, §6).
+
+:func:`redact` is for text, :func:`redact_value` for JSON-like values, where a key is context for
+its value. Both replace a secret by ``[redacted]`` and leave everything around it, give back the
+same object when there was nothing to do, do nothing more the second time, and take time linear in
+their input. The rules are data in ``rulesets/secrets@1.toml``; :mod:`.shapes` and
+:mod:`.assignments` say how they are run.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from itertools import accumulate
+from typing import Any
+
+from sessionpipe.privacy import assignments, shapes, values, walk
+from sessionpipe.privacy.names import kind
+from sessionpipe.privacy.shapes import Span
+from sessionpipe.privacy.values import MARK
+
+RULESET = "secrets@1"
+#: The revision of the rules, kept with each stored event; equal to ``revision`` in the ruleset.
+RULESET_VERSION = 1
+
+# Shorter than any secret with what names it ("pw=x" says nothing).
+_SHORTEST = 8
+_ANSI = re.compile(r"(?:\x1b|\\u001b|\\x1b|\\033|\\e)\[[0-9;:]{0,24}[A-Za-z]")
+
+
+def redact(text: str) -> str:
+    """``text`` with every secret replaced by ``[redacted]``; the same object when it has none."""
+    if len(text) < _SHORTEST or not (spans := _spans(text)):
+        return text
+    parts: list[str] = []
+    at = 0
+    for start, end in spans:
+        parts += (text[at:start], MARK)
+        at = end
+    return "".join((*parts, text[at:]))
+
+
+def _spans(text: str) -> list[Span]:
+    """Where the secrets of ``text`` are, in order, none touching another."""
+    found = _found(text)
+    if _ANSI.search(text):
+        # A terminal's colour codes stick to a token or split it: look once more without them.
+        found += _without_ansi(text)
+    found.sort()
+    merged: list[Span] = []
+    for start, end in found:
+        if merged and start < merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        elif end > start:
+            merged.append((start, end))
+    return merged
+
+
+def _found(text: str) -> list[Span]:
+    spans, words = assignments.find(text)
+    for rule in shapes.token_rules(text) + (shapes.keyword_rules(words) if words else []):
+        spans += rule.search(text)
+    return spans
+
+
+def _without_ansi(text: str) -> list[Span]:
+    kept: list[str] = []
+    plain_at, text_at = [0], [0]
+    at = length = 0
+    for code in _ANSI.finditer(text):
+        kept.append(text[at : code.start()])
+        length += code.start() - at
+        at = code.end()
+        plain_at.append(length)
+        text_at.append(at)
+    kept.append(text[at:])
+
+    def place(index: int) -> int:
+        step = bisect_right(plain_at, index) - 1
+        return text_at[step] + index - plain_at[step]
+
+    return [(place(start), place(end - 1) + 1) for start, end in _found("".join(kept))]
+
+
+def redact_value(obj: Any) -> Any:
+    """``obj`` with the secrets of all its strings redacted, nested ones and keys included.
+
+    A string under a key that names a secret goes unless it is a placeholder; so does the one
+    behind a command line's ``--password``, and the ``value`` beside a ``name`` that names one.
+    Anything but strings stays as it is. Iterative, so depth is no limit.
+    """
+    if isinstance(obj, str):
+        return redact(obj)
+    if not isinstance(obj, (dict, list, tuple)):
+        return obj
+    # One pass over all strings together decides; a line end between two of them joins nothing.
+    strings = walk.strings(obj)
+    spans = _spans("\n".join(strings))
+    if not spans and not any(len(one) <= 64 and kind(one) for one in strings):
+        return obj
+    dirty = _touched(strings, spans)
+
+    def text(value: str, name: Any, place: Any, container: Any) -> str:
+        new = _under(_name_of(name, place, container), value)
+        return new if new is not None else redact(value) if value in dirty else value
+
+    return walk.rewrite(obj, text, lambda key: redact(key) if key in dirty else key)
+
+
+def _touched(strings: list[str], spans: list[Span]) -> set[str]:
+    """Those of ``strings`` that a span of their joined text touches."""
+    starts = list(accumulate((len(one) + 1 for one in strings), initial=0))
+    touched: set[str] = set()
+    for start, end in spans:
+        touched.update(strings[bisect_right(starts, start) - 1 : bisect_right(starts, end - 1)])
+    return touched
+
+
+def _name_of(name: Any, place: Any, container: Any) -> str | None:
+    """What names a value: its key, the flag before it, or the name beside it."""
+    if isinstance(container, (list, tuple)) and place and isinstance(before := container[place - 1], str):
+        if before.startswith("-") and len(before) <= 64 and "=" not in before:
+            return before.lstrip("-")
+    elif place in ("value", "Value"):
+        name = next((container[key] for key in _NAME_KEYS if isinstance(container.get(key), str)), name)
+    return name if isinstance(name, str) else None
+
+
+_NAME_KEYS = ("name", "Name", "key", "Key", "variable", "env")
+_SCHEME = re.compile(r"(?i)(?:bearer|basic|token|apikey|bot|digest)\s+")
+
+
+def _under(name: str | None, value: str) -> str | None:
+    """What ``value`` becomes under ``name``; None when the name says nothing."""
+    if name is None or (found := kind(name)) is None or values.is_placeholder(value):
+        return None
+    if found == "key":
+        if "cookie" in name.lower():
+            return redact(f"cookie: {value}")[len("cookie: ") :]
+        generated = len(value) >= 16 and " " not in value and values.is_generated(value)
+        return MARK if generated and not values.is_digest(value) else None
+    if found == "token" and values.is_path(value) and not values.is_random(value):
+        return None
+    scheme = _SCHEME.match(value)
+    return value[: scheme.end()] + MARK if scheme else MARK

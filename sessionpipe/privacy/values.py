@@ -1,0 +1,114 @@
+"""What a value looks like: a placeholder, a word, or something that was generated. Pure.
+
+The judgements behind the rules of ``secrets@1`` that go by a name or a sentence, where the value
+alone has no shape to be known by. The word lists are in ``rulesets/secrets@1.toml``.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+from sessionpipe.privacy.rules import load
+
+MARK = "[redacted]"
+
+_LOWER = re.compile("[a-z]")
+_UPPER = re.compile("[A-Z]")
+_DIGIT = re.compile("[0-9]")
+_OTHER = re.compile(r"[^A-Za-z0-9\s]")
+_PIECES = re.compile(r"[-_./:,=+@\\ ]+")
+_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_DIGEST = re.compile(r"(?:sha\d{1,3}[:-])?(?:[0-9a-f]{40}|[0-9a-f]{64}|[0-9a-f]{7,12})")
+_PATH = re.compile(
+    r"(?:~|\.{1,2}|[A-Za-z]:|[\w@-][\w.@-]*)?[/\\][\w.@~+-]+(?:[/\\][\w.@~+-]*)*|[\w-]+\.[a-z]{1,5}"
+)
+#: A name, a member path, a call's or an index's beginning: what stands unquoted in a program.
+_CODE = re.compile(r"[&*!]?[A-Za-z_$][\w$]*(?:(?:\?\.|\.|->|::)[A-Za-z_$#][\w$]*)*")
+
+
+@cache
+def _words() -> frozenset[str]:
+    return frozenset(load("secrets@1")["values"]["placeholder_words"])
+
+
+@cache
+def _alternatives(table: str) -> re.Pattern[str]:
+    return re.compile("|".join(load("secrets@1")["values"][table]))
+
+
+@cache
+def _prose() -> frozenset[str]:
+    return frozenset(load("secrets@1")["values"]["prose_words"])
+
+
+def is_placeholder(value: str) -> bool:
+    """Whether ``value`` stands for a secret without being one: ``<your-key>``, ``${VAR}``, ``***``, a type."""
+    low = value.lower()
+    return low in _words() or (
+        len(low) <= 420 and _alternatives("placeholder_patterns").fullmatch(low) is not None
+    )
+
+
+def is_opaque(value: str) -> bool:
+    """Whether ``value`` is more than a word: it has a digit, a sign, or changes case inside."""
+    return (
+        _DIGIT.search(value) is not None
+        or _OTHER.search(value.strip("-_.")) is not None
+        or (value[1:] != value[1:].lower() and value != value.upper())
+        or len(value) >= 24
+    )
+
+
+def is_generated(value: str) -> bool:
+    """Whether ``value`` looks generated: letters with digits, or three classes of characters.
+
+    Not a version, a date, an algorithm, a path, or words and numbers joined by signs.
+    """
+    if len(value) < 5:
+        return False
+    letters = _LOWER.search(value) is not None, _UPPER.search(value) is not None
+    digit = _DIGIT.search(value) is not None
+    if not (any(letters) and digit) and sum((*letters, digit, _OTHER.search(value) is not None)) < 3:
+        return False
+    if _alternatives("technical").fullmatch(value.lower()) or _UUID.fullmatch(value):
+        return False
+    pieces = [piece for piece in _PIECES.split(value) if piece]
+    if len(pieces) > 1 and all(_is_word(piece) for piece in pieces):
+        return False
+    return not (is_path(value) and not is_random(value))
+
+
+def _is_word(piece: str) -> bool:
+    return (
+        piece.isdigit() or piece.isalpha() or _alternatives("technical").fullmatch(piece.lower()) is not None
+    )
+
+
+def is_random(value: str) -> bool:
+    """Whether ``value`` has a long run in which small and capital letters and digits are mixed."""
+    return any(
+        len(piece) >= 16 and _LOWER.search(piece) and _UPPER.search(piece) and _DIGIT.search(piece)
+        for piece in re.split(r"[^A-Za-z0-9+]", value)
+    ) or bool(re.fullmatch(r"(?=[^0-9]*[0-9])(?=[^a-f]*[a-f])[0-9a-f]{32,}", value))
+
+
+def is_digest(value: str) -> bool:
+    """Whether ``value`` is a UUID, or a commit or digest in hexadecimal."""
+    return _UUID.fullmatch(value) is not None or _DIGEST.fullmatch(value) is not None
+
+
+def is_path(value: str) -> bool:
+    """Whether ``value`` is the path or the name of a file."""
+    return _PATH.fullmatch(value) is not None
+
+
+def is_code(value: str) -> bool:
+    """Whether ``value`` can be an expression of a program: a name, or names joined as members."""
+    return _CODE.fullmatch(value) is not None
+
+
+def is_prose(value: str) -> bool:
+    """Whether ``value`` is a sentence or a label about a secret."""
+    words = value.split()
+    return len(words) > 1 and any(word.strip(".,:;!?()'\"").lower() in _prose() for word in words)
