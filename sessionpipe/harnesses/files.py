@@ -13,6 +13,7 @@ import os
 import stat
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
@@ -21,6 +22,7 @@ T = TypeVar("T")
 
 _FLAGS = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
+_LONGEST_PATH = 4096
 _REMEMBERED = 512
 _INDEXED = 100_000
 
@@ -63,9 +65,13 @@ class Opened:
         """The first ``limit`` bytes."""
         return self.read_at(0, limit)
 
-    def tail(self, limit: int) -> bytes:
-        """The last ``limit`` bytes."""
-        return self.read_at(max(0, self.size - limit), limit)
+
+@lru_cache(maxsize=256)
+def _as_path(claimed: str) -> Path | None:
+    """A path as a payload may spell it; with Windows' separators, too, for its name's sake."""
+    if not 0 < len(claimed) <= _LONGEST_PATH or "\0" in claimed:
+        return None
+    return Path(claimed if "/" in claimed else claimed.replace("\\", "/"))
 
 
 class Files:
@@ -82,15 +88,11 @@ class Files:
 
     def resolve(self, claimed: object, *, suffix: str, name_ok: Callable[[str], bool]) -> Path | None:
         """The path a payload claims, if it is absolute and its base name is one the harness would write."""
-        if not isinstance(claimed, str) or not 0 < len(claimed) <= 4096 or "\0" in claimed:
+        path = _as_path(claimed) if isinstance(claimed, str) else None
+        if path is None or not path.name.endswith(suffix) or not name_ok(path.name):
             return None
-        path = Path(claimed)
-        # A recording of another system: its separators, too.
-        name = claimed.replace("\\", "/").rpartition("/")[2] if self._remap else path.name
-        if not name.endswith(suffix) or not name_ok(name):
-            return None
-        if self._remap:
-            return self._remapped(name)
+        if self._remap is not None:
+            return self._remapped(path.name)
         return path if path.is_absolute() else None
 
     def open(self, path: str | Path, *, follow: bool = False) -> Opened | None:
@@ -113,13 +115,6 @@ class Files:
             os.close(fd)
             return None
         return Opened(fd, info)
-
-    def read_small(self, path: str | Path, limit: int) -> bytes | None:
-        """The whole of a settings file of at most ``limit`` bytes; None when it is larger or not there."""
-        if (opened := self.open(path, follow=True)) is None:
-            return None
-        with opened:
-            return opened.head(limit) if opened.size <= limit else None
 
     def learn(
         self,

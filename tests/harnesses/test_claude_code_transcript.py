@@ -646,7 +646,7 @@ def sessions(draw: st.DrawFn) -> tuple[Script, list[Said], list[Ending]]:
 
 
 @given(session=sessions(), data=st.data())
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=80, deadline=None)
 def test_whenever_it_is_read_every_exchange_comes_once_whole_and_in_order(
     tmp_path: Path, session: tuple[Script, list[Said], list[Ending]], data: st.DataObject
 ) -> None:

@@ -50,9 +50,8 @@ def test_a_regular_file_is_read_within_bounds(files: Files, tmp_path: Path) -> N
     opened = files.open(tmp_path / "file")
     assert opened
     with opened:
-        assert (opened.size, opened.head(4), opened.tail(4)) == (10, b"0123", b"6789")
+        assert (opened.size, opened.head(4), opened.head(99)) == (10, b"0123", b"0123456789")
         assert (opened.read_at(3, 4), opened.read_at(8, 9), opened.read_at(20, 3)) == (b"3456", b"89", b"")
-        assert (opened.head(99), opened.tail(99)) == (b"0123456789", b"0123456789")
 
 
 def test_a_reading_is_of_the_file_as_it_was_opened(files: Files, tmp_path: Path) -> None:
@@ -73,7 +72,7 @@ def test_what_is_no_regular_file_is_not_opened(files: Files, tmp_path: Path) -> 
     for name in ("pipe", "folder", "loop", "gone", "nowhere", "nul\0"):
         assert files.open(tmp_path / name) is None
         assert files.open(tmp_path / name, follow=True) is None
-        assert files.read_small(tmp_path / name, 10) is None
+        assert files.learn(tmp_path / name, "all", lambda opened: opened.head(9), follow=True) is None
     assert files.open("/dev/null", follow=True) is None
 
 
@@ -81,7 +80,8 @@ def test_a_link_is_followed_only_for_a_persons_settings(files: Files, tmp_path: 
     (tmp_path / "real").write_bytes(b"text")
     (tmp_path / "link").symlink_to(tmp_path / "real")
     assert files.open(tmp_path / "link") is None
-    assert files.read_small(tmp_path / "link", 10) == b"text"
+    assert files.learn(tmp_path / "link", "all", lambda opened: opened.head(9)) is None
+    assert files.learn(tmp_path / "link", "all", lambda opened: opened.head(9), follow=True) == b"text"
 
 
 def test_a_file_that_may_not_be_read_is_absent(files: Files, tmp_path: Path) -> None:
@@ -90,12 +90,6 @@ def test_a_file_that_may_not_be_read_is_absent(files: Files, tmp_path: Path) -> 
     (tmp_path / "locked").write_bytes(b"text")
     (tmp_path / "locked").chmod(0)
     assert files.open(tmp_path / "locked") is None
-
-
-def test_a_settings_file_that_is_too_large_is_not_read(files: Files, tmp_path: Path) -> None:
-    with (tmp_path / "large").open("wb") as file:
-        file.truncate(1 << 40)  # sparse
-    assert files.read_small(tmp_path / "large", 1 << 20) is None
 
 
 # --- remembering ----------------------------------------------------------------------------------
@@ -176,6 +170,5 @@ def test_a_recording_never_opens_a_file_of_this_machine(tmp_path: Path) -> None:
     (tmp_path / "recording").mkdir()
     (tmp_path / "settings.json").write_bytes(b"mine")
     files = Files(tmp_path / "recording")
-    assert files.read_small(tmp_path / "settings.json", 99) is None
     assert files.open(tmp_path / "settings.json") is None
     assert files.learn(tmp_path / "settings.json", "all", lambda opened: opened.head(9)) is None

@@ -1,0 +1,240 @@
+"""Claude Code: what its own files say about a session.
+
+* The transcript: model, title, version, and the link of a session that is open to a remote control.
+* ``.claude.json`` of the config directory the session ran with: the account, by its id alone.
+* ``settings.json`` there: whether the account is another API's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from sessionpipe.harnesses import jsonl
+from sessionpipe.harnesses.claude_code_transcript import (
+    DECODER,
+    SYNTHETIC,
+    Prompt,
+    Record,
+    exchanges,
+    find,
+    is_ask,
+    steps,
+)
+from sessionpipe.harnesses.context import Context
+from sessionpipe.harnesses.files import Files, Opened
+from sessionpipe.harnesses.titles import first_ask, titled
+
+Draft = dict[str, Any]
+
+_HEAD = 256 << 10
+_TAIL = 256 << 10
+_ACCOUNT = 32 << 20
+_SETTINGS = 1 << 20
+
+# When the transcript may say something new: what happens between these changes no name and no model.
+_TELLING = frozenset({"session.started", "turn.started", "turn.ended", "session.ended", "context.compacted"})
+
+
+def facts(draft: Draft, context: Context, files: Files) -> dict[str, Any]:
+    """The session as Claude Code's files know it now: fields of the session block, and ``version``.
+
+    ``model``: the last one that answered, unless the hook names one. ``title``: the person's own
+    (``custom``), else Claude Code's (``harness``), else the first ask of this session (``first-ask``).
+    ``account_id``, ``url``: when a file tells.
+    """
+    found: dict[str, Any] = {}
+    if account := _account(context, files):
+        found["account_id"] = account
+    memo, session = draft.get("memo", {}), draft["session"]
+    if memo.get("thread") is not None:
+        return found  # A subagent has a model and a prompt of its own.
+    transcript = find(memo.get("file") or (memo.get("transcript") or {}).get("path"), files)
+    if transcript is None:
+        return found | _title(None, None, memo, session)
+    latest = files.learn(transcript, "claude-code.latest", lambda _: Latest(), per="file")
+    if latest is None:
+        return found | _title(None, None, memo, session)
+    if draft["type"] in _TELLING or latest.is_new:
+        if opened := files.open(transcript):
+            with opened:
+                latest.catch_up(opened)
+        asked = files.learn(transcript, "claude-code.asked", _first_ask, per="file")
+        found |= _title(latest, asked, memo, session)
+        found |= {name: value for name in ("version", "url") if (value := getattr(latest, name))}
+        if latest.model and not session.get("model"):
+            found["model"] = latest.model
+    return found
+
+
+def _title(
+    latest: Latest | None, asked: str | None, memo: dict[str, Any], session: dict[str, Any]
+) -> dict[str, str]:
+    if latest and (title := titled(latest.custom_title, "custom")):
+        return title
+    if session.get("title"):
+        return {}
+    if latest and (title := titled(latest.ai_title, "harness")):
+        return title
+    if asked is None and (latest is None or latest.is_short):
+        # The transcript of a session's first prompt is written after the hook ran.
+        prompt = memo.get("prompt")
+        asked = prompt if isinstance(prompt, str) and is_ask(prompt) else None
+    return first_ask(asked or "")
+
+
+class Latest:
+    """What a transcript said last of what changes; reads only what was appended since."""
+
+    def __init__(self) -> None:
+        self.is_new = True
+        self.is_short = True
+        self.model: str | None = None
+        self.version: str | None = None
+        self.url: str | None = None
+        self.custom_title: str | None = None
+        self.ai_title: str | None = None
+        self._read = 0
+
+    def catch_up(self, opened: Opened) -> None:
+        """Look at the lines behind those already seen; at most the last 256 KiB of them."""
+        self.is_new = False
+        self.is_short = opened.size <= _HEAD
+        start = self._read if self._read <= opened.size else 0
+        if opened.size - start > _TAIL:
+            start = opened.size - _TAIL
+            # Into the middle of a line, most likely.
+            start += opened.read_at(start, _TAIL).find(b"\n") + 1
+        for line in jsonl.forward(opened, start):
+            self._read = line.end
+            # Most lines are large and say nothing here; a few names tell which ones do.
+            if any(name in line.data for name in (b'"assistant"', b"-title", b"remote_session_change")):
+                record = jsonl.decode(line.data, DECODER)
+                if record and record.isSidechain is not True:
+                    self._see(record)
+
+    def _see(self, record: Record) -> None:
+        if isinstance(record.version, str):
+            self.version = record.version
+        match record.type:
+            case "assistant" if isinstance(record.message, dict):
+                model = record.message.get("model")
+                if isinstance(model, str) and model and model != SYNTHETIC:
+                    self.model = model
+            case "custom-title" if isinstance(record.customTitle, str):
+                self.custom_title = record.customTitle
+            case "ai-title" if isinstance(record.aiTitle, str):
+                self.ai_title = record.aiTitle
+            case "attachment" if isinstance(record.attachment, dict):
+                if record.attachment.get("type") == "remote_session_change":
+                    self.url = session_link(record.attachment.get("url"))
+
+
+def _first_ask(opened: Opened) -> str | None:
+    """The first thing the person asked for in this session; None when its beginning doesn't hold it.
+
+    A forked session begins with a copy of its parent, whose answers name the session they were given in.
+    """
+    asked = None
+    for line in jsonl.forward(opened):
+        if line.end > _HEAD:
+            return asked
+        record = jsonl.decode(line.data, DECODER)
+        if record is None:
+            continue
+        if record.type == "assistant" and record.isSidechain is not True:
+            if record.requestSessionId is None and asked:
+                return asked
+            asked = None
+        for step in steps(record):
+            if isinstance(step, Prompt):
+                if asked:
+                    return asked
+                asked = step.text if step.kind == "ask" and is_ask(step.text) else None
+    return asked
+
+
+_LINK = re.compile(r"https://(?:[a-z0-9-]+\.)*claude\.ai/[A-Za-z0-9._~/?=&%-]{1,200}")
+
+
+def session_link(url: object) -> str | None:
+    """A link that opens the session (protocol §3, ``url``), or None."""
+    return url if isinstance(url, str) and _LINK.fullmatch(url) else None
+
+
+# --- the account ----------------------------------------------------------------------------------
+
+
+class _Account(msgspec.Struct):
+    oauthAccount: Any = None
+
+
+class _Settings(msgspec.Struct):
+    env: Any = None
+
+
+_ACCOUNTS = msgspec.json.Decoder(_Account)
+_SETTINGS_OF = msgspec.json.Decoder(_Settings)
+_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+
+
+def _account(context: Context, files: Files) -> str | None:
+    """The account's id (protocol §3, ``account_id``): never an address, nothing else of those files."""
+    default = f"{context.home}/.claude" if context.home else None
+    config = context.env.get("CLAUDE_CONFIG_DIR") or default
+    if not config or not os.path.isabs(config):  # noqa: PTH117 - every hook asks
+        return None
+    config = config.rstrip("/")
+    endpoint = files.learn(f"{config}/settings.json", "claude-code.endpoint", _endpoint, follow=True)
+    if endpoint:
+        return endpoint
+    # The default directory's file lies beside it, in the home directory.
+    place = f"{context.home}/.claude.json" if config == default else f"{config}/.claude.json"
+    return files.learn(place, "claude-code.account", _account_uuid, follow=True)
+
+
+def _account_uuid(opened: Opened) -> str | None:
+    if opened.size > _ACCOUNT:
+        return None
+    read = jsonl.decode(opened.head(_ACCOUNT), _ACCOUNTS)
+    account = read.oauthAccount if read else None
+    value = account.get("accountUuid") if isinstance(account, dict) else None
+    return value if isinstance(value, str) and _ID.fullmatch(value) else None
+
+
+def _endpoint(opened: Opened) -> str | None:
+    if opened.size > _SETTINGS:
+        return None
+    read = jsonl.decode(opened.head(_SETTINGS), _SETTINGS_OF)
+    env = read.env if read else None
+    return endpoint_account(env.get("ANTHROPIC_BASE_URL")) if isinstance(env, dict) else None
+
+
+def endpoint_account(base_url: object) -> str | None:
+    """The account of a home that runs on another API: ``api-`` and a hash of the endpoint's origin (§3).
+
+    None when the endpoint is Anthropic's own, or no URL.
+    """
+    if not isinstance(base_url, str):
+        return None
+    try:
+        parts = urlsplit(base_url.strip())
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        return None
+    if parts.scheme not in ("http", "https") or not host:
+        return None
+    if host == "anthropic.com" or host.endswith(".anthropic.com"):
+        return None
+    host = f"[{host}]" if ":" in host else host
+    default = {"http": 80, "https": 443}[parts.scheme]
+    origin = f"{parts.scheme}://{host}" + (f":{port}" if port not in (None, default) else "")
+    return "api-" + hashlib.sha256(origin.encode()).hexdigest()[:16]
+
+
+__all__ = ["exchanges", "facts"]

@@ -1,0 +1,183 @@
+"""Pi: what its session file says where the extension's context doesn't.
+
+The extension's payloads carry the session's name and model; the file has the first thing that was
+asked, and it tells a session that is new from one that goes on, which Pi calls a startup all the same.
+A forked session begins with a copy of its parent's entries, older than its header.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from sessionpipe.harnesses import jsonl
+from sessionpipe.harnesses.context import Context
+from sessionpipe.harnesses.files import Files, Opened
+from sessionpipe.harnesses.titles import first_ask, titled
+
+Draft = dict[str, Any]
+
+_HEAD = 512 << 10
+_TAIL = 128 << 10
+# A fork's header is written moments before the session starts.
+_FRESH_MS = 60_000
+_TELLING = frozenset({"session.started", "turn.started", "turn.ended", "session.ended"})
+
+
+class _Entry(msgspec.Struct):
+    type: Any = None
+    timestamp: Any = None
+    parentSession: Any = None
+    message: Any = None
+    name: Any = None
+    modelId: Any = None
+
+
+_ENTRIES = msgspec.json.Decoder(_Entry)
+
+
+class Head(NamedTuple):
+    """The beginning of a session file. Times are epoch milliseconds.
+
+    ``created_ms``: of the header. ``is_fork``: it names a parent. ``first_ms``: of the first message.
+    ``own_ms``: of the first message that is no copy. ``asked``: the first own text of the user's.
+    """
+
+    created_ms: int
+    is_fork: bool
+    first_ms: int | None
+    own_ms: int | None
+    asked: str | None
+    is_whole: bool
+
+
+class Last(NamedTuple):
+    """What the end of a session file said last."""
+
+    name: str | None
+    model: str | None
+
+
+def facts(draft: Draft, context: Context, files: Files) -> dict[str, Any]:
+    """The session as its file knows it: ``title`` (custom, else first-ask) and ``model``, where the hook had none."""
+    session, memo = draft["session"], draft.get("memo", {})
+    named, modelled = session.get("title"), session.get("model")
+    if draft["type"] not in _TELLING or (named and modelled):
+        return {}
+    found: dict[str, Any] = {}
+    place = _file(draft, files)
+    last = files.learn(place, "pi.last", read_last) if place else None
+    if last and last.model and not modelled:
+        found["model"] = last.model
+    if named:
+        return found
+    if last and (title := titled(last.name, "custom")):
+        return found | title
+    head = files.learn(place, "pi.head", read_head) if place else None
+    asked = head.asked if head else None
+    prompt = memo.get("prompt")
+    if asked is None and (head is None or head.is_whole) and isinstance(prompt, str):
+        # The file is made only when the first message has ended.
+        asked = prompt
+    return found | first_ask(asked or "")
+
+
+def amend(drafts: list[Draft], context: Context, files: Files) -> list[Draft]:
+    """The drafts, a ``session.started`` at startup with the source its file proves: ``resume`` or ``fork``."""
+    return [_amended(draft, files) for draft in drafts]
+
+
+def _amended(draft: Draft, files: Files) -> Draft:
+    if draft["type"] != "session.started" or draft["data"].get("source") != "startup":
+        return draft
+    place = _file(draft, files)
+    head = files.learn(place, "pi.head", read_head) if place else None
+    # By the time this is read the session's own first message may be there too.
+    if head is None or head.first_ms is None or head.first_ms >= draft["at_ms"]:
+        return draft
+    goes_on = head.own_ms is not None and head.own_ms < draft["at_ms"]
+    fresh = abs(draft["at_ms"] - head.created_ms) <= _FRESH_MS
+    source = "fork" if head.is_fork and fresh and not goes_on else "resume"
+    return {**draft, "data": {**draft["data"], "source": source}}
+
+
+def _file(draft: Draft, files: Files) -> Path | None:
+    memo = draft.get("memo", {})
+    claimed = memo.get("file") or (memo.get("transcript") or {}).get("path")
+    return files.resolve(claimed, suffix=".jsonl", name_ok=lambda name: len(name) <= 255)
+
+
+def read_head(opened: Opened) -> Head | None:
+    """The first 512 KiB of a session file; None when it isn't one."""
+    head: Head | None = None
+    for line in jsonl.forward(opened):
+        if line.end > _HEAD:
+            return head._replace(is_whole=False) if head else None
+        entry = jsonl.decode(line.data, _ENTRIES)
+        if entry is None:
+            continue
+        if head is None:
+            if entry.type != "session":
+                return None
+            head = Head(
+                jsonl.epoch_ms(entry.timestamp) or 0,
+                isinstance(entry.parentSession, str),
+                None,
+                None,
+                None,
+                True,
+            )
+            continue
+        when = jsonl.epoch_ms(entry.timestamp)
+        if entry.type != "message" or when is None:
+            continue
+        if head.first_ms is None:
+            head = head._replace(first_ms=when)
+        if when < head.created_ms:
+            continue
+        if head.own_ms is None:
+            head = head._replace(own_ms=when)
+        if head.asked is None and (asked := _asked(entry.message)):
+            head = head._replace(asked=asked)
+    return head
+
+
+def _asked(message: object) -> str | None:
+    if not isinstance(message, dict) or message.get("role") != "user":
+        return None
+    content = message.get("content")
+    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    texts = [
+        block["text"]
+        for block in (blocks if isinstance(blocks, list) else [])
+        if isinstance(block, dict) and block.get("type") == "text" and isinstance(block.get("text"), str)
+    ]
+    return "\n".join(texts).strip() or None
+
+
+def read_last(opened: Opened) -> Last:
+    """The name and the model the last 128 KiB of a session file end with."""
+    name: str | None = None
+    model: str | None = None
+    for line in jsonl.backward(opened, _TAIL):
+        if name is not None and model is not None:
+            break
+        if not any(kind in line.data for kind in (b"session_info", b"model_change", b'"assistant"')):
+            continue
+        entry = jsonl.decode(line.data, _ENTRIES)
+        if entry is None:
+            continue
+        if entry.type == "session_info" and name is None and isinstance(entry.name, str):
+            name = entry.name
+        told = entry.modelId if entry.type == "model_change" else None
+        if (
+            entry.type == "message"
+            and isinstance(entry.message, dict)
+            and entry.message.get("role") == "assistant"
+        ):
+            told = entry.message.get("model")
+        if model is None and isinstance(told, str) and told:
+            model = told
+    return Last(name, model)

@@ -1,0 +1,333 @@
+"""What Claude Code's own files say about a session."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessionpipe.harnesses.claude_code import endpoint_account, facts, session_link
+from sessionpipe.harnesses.context import Context
+from sessionpipe.harnesses.files import Files
+from sessionpipe.paths import data_dir
+
+RECORDED = data_dir("conformance") / "transcripts" / "claude-code"
+ID = "11111111-2222-4333-8444-555555555555"
+
+
+class Home:
+    """A person's home directory with Claude Code in it."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.files = Files()
+        self.env: dict[str, str] = {}
+        self.transcript = root / ".claude" / "projects" / "-src" / f"{ID}.jsonl"
+        self.transcript.parent.mkdir(parents=True)
+
+    def writes(self, *records: dict[str, Any]) -> None:
+        with self.transcript.open("a") as file:
+            file.writelines(json.dumps(record) + "\n" for record in records)
+
+    def has(self, name: str, value: object) -> None:
+        (self.root / name).parent.mkdir(parents=True, exist_ok=True)
+        (self.root / name).write_text(value if isinstance(value, str) else json.dumps(value))
+
+    def tells(
+        self, kind: str = "turn.ended", *, session: dict[str, Any] | None = None, **memo: Any
+    ) -> dict[str, Any]:
+        draft = {
+            "type": kind,
+            "at_ms": 0,
+            "session": {"id": ID, **(session or {})},
+            "data": {},
+            "memo": {"file": str(self.transcript), **memo},
+        }
+        return facts(draft, Context(self.env, "/src", 0, str(self.root)), self.files)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path / "somebody")
+
+
+def ask(text: str, **more: Any) -> dict[str, Any]:
+    return {"type": "user", "version": "2.1.332", "message": {"role": "user", "content": text}, **more}
+
+
+def answer(model: str, **more: Any) -> dict[str, Any]:
+    content = [{"type": "text", "text": "answer"}]
+    return {
+        "type": "assistant",
+        "version": "2.1.332",
+        "message": {"model": model, "content": content},
+        **more,
+    }
+
+
+# --- model, version, link -----------------------------------------------------------------------------
+
+
+def test_the_model_is_the_one_that_answered_last(home: Home) -> None:
+    home.writes(ask("one"), answer("model-1"), ask("two"), answer("model-2"))
+    assert home.tells()["model"] == "model-2"
+    home.writes(ask("three"), answer("<synthetic>"), answer("model-3", isSidechain=True))
+    assert home.tells()["model"] == "model-2"
+    home.writes(answer("model-4"))
+    assert home.tells()["model"] == "model-4"
+
+
+def test_the_hooks_own_model_wins(home: Home) -> None:
+    home.writes(ask("one"), answer("model-1"))
+    assert "model" not in home.tells("session.started", session={"model": "model-0"})
+
+
+def test_the_version_is_the_one_that_wrote_last(home: Home) -> None:
+    home.writes(ask("one"), answer("model-1", version="2.1.400"))
+    assert home.tells()["version"] == "2.1.400"
+
+
+def test_a_link_for_a_remote_control_is_taken_while_there_is_one(home: Home) -> None:
+    def change(url: object) -> dict[str, Any]:
+        return {"type": "attachment", "attachment": {"type": "remote_session_change", "url": url}}
+
+    home.writes(ask("one"), change("https://claude.ai/code/session_01abc"))
+    assert home.tells()["url"] == "https://claude.ai/code/session_01abc"
+    home.writes(change(None))
+    assert "url" not in home.tells()
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://claude.ai/code/x",
+        "https://claude.ai.example.com/x",
+        "https://u:p@claude.ai/x",
+        "javascript:x",
+        7,
+        None,
+    ],
+)
+def test_no_other_link_is_a_sessions(url: object) -> None:
+    assert session_link(url) is None
+
+
+def test_only_what_was_appended_is_read_again(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    home.writes(ask("one"), *[answer("model-1") for _ in range(500)])
+    home.tells()
+    size = home.transcript.stat().st_size
+    home.writes(answer("model-2"))
+    from sessionpipe.harnesses.files import Opened
+
+    read_at, offsets = Opened.read_at, []
+
+    def noted(self: Opened, offset: int, length: int) -> bytes:
+        offsets.append(offset)
+        return read_at(self, offset, length)
+
+    monkeypatch.setattr(Opened, "read_at", noted)
+    assert home.tells()["model"] == "model-2"
+    assert min(offsets) == size
+
+
+def test_between_turns_a_known_transcript_is_left_alone(home: Home) -> None:
+    home.writes(ask("one"), answer("model-1"))
+    assert home.tells("tool.started")["model"] == "model-1"  # the first that is seen of it
+    home.writes(answer("model-2"))
+    assert home.tells("tool.ended") == {}
+    assert home.tells("turn.ended")["model"] == "model-2"
+
+
+def test_a_transcript_that_begins_anew_is_read_anew(home: Home) -> None:
+    home.writes(ask("one"), answer("model-1"), answer("model-1"))
+    home.tells()
+    home.transcript.write_text("")
+    home.writes(answer("model-2"))
+    assert home.tells()["model"] == "model-2"
+
+
+def test_of_a_large_transcript_only_the_end_is_read(home: Home) -> None:
+    home.writes(ask("one"), *[answer("model-1", pad="x" * 5000) for _ in range(200)], answer("model-2"))
+    assert home.tells()["model"] == "model-2"
+
+
+# --- the title ----------------------------------------------------------------------------------------
+
+
+def test_the_persons_name_for_it_beats_the_harnesss_and_the_first_ask(home: Home) -> None:
+    home.writes(ask("Fix\nthe page"))
+    assert home.tells() == {"title": "Fix the page", "title_source": "first-ask"}
+    home.writes({"type": "ai-title", "aiTitle": "Page fix"})
+    assert home.tells() == {"title": "Page fix", "title_source": "harness"}
+    home.writes({"type": "custom-title", "customTitle": "my  page"}, {"type": "ai-title", "aiTitle": "Again"})
+    assert home.tells() == {"title": "my page", "title_source": "custom"}
+
+
+def test_a_name_in_the_payload_is_kept_unless_the_person_gave_another(home: Home) -> None:
+    named = {"title": "From the payload", "title_source": "harness"}
+    home.writes(ask("Fix"), {"type": "ai-title", "aiTitle": "Page fix"})
+    assert home.tells(session=named) == {}
+    home.writes({"type": "custom-title", "customTitle": "mine"})
+    assert home.tells(session=named) == {"title": "mine", "title_source": "custom"}
+
+
+def test_an_empty_name_is_none(home: Home) -> None:
+    home.writes(ask("Fix"), {"type": "custom-title", "customTitle": " "}, {"type": "ai-title", "aiTitle": ""})
+    assert home.tells()["title"] == "Fix"
+
+
+def test_before_there_is_a_transcript_the_prompt_is_the_first_ask(home: Home) -> None:
+    assert home.tells("turn.started", prompt="Fix the page") == {
+        "title": "Fix the page",
+        "title_source": "first-ask",
+    }
+    assert home.tells("turn.started", prompt="/compact") == {}
+    assert home.tells("session.started") == {}
+
+
+def test_a_later_prompt_is_no_title(home: Home) -> None:
+    home.writes(ask("First"), answer("model-1"))
+    assert home.tells("turn.started", prompt="Second")["title"] == "First"
+
+
+def test_what_is_no_ask_is_skipped(home: Home) -> None:
+    home.writes(
+        ask("a caveat", isMeta=True),
+        ask("<command-name>/model</command-name>"),
+        ask("<local-command-stdout>set</local-command-stdout>"),
+        ask("<task-notification>done</task-notification>"),
+        ask("Really fix it"),
+    )
+    assert home.tells()["title"] == "Really fix it"
+
+
+def test_a_first_ask_out_of_sight_is_not_guessed(home: Home) -> None:
+    home.writes({"type": "attachment", "attachment": {"pad": "x" * 300_000}}, ask("First"), answer("model-1"))
+    assert "title" not in home.tells("turn.started", prompt="Second")
+
+
+def test_a_fork_is_named_by_its_own_first_ask(tmp_path: Path) -> None:
+    told = json.loads((RECORDED / "resume-fork.json").read_text())
+    home = Home(tmp_path / "somebody")
+    home.transcript.write_bytes((RECORDED / "resume-fork.jsonl").read_bytes())
+    assert told["reads"][0]["exchanges"][0]["user"] == "Fourth prompt"
+    assert home.tells()["title"] == "Fourth prompt"
+
+
+@pytest.mark.parametrize(
+    ("recording", "expected"),
+    [
+        ("text-plain", ("Say hello", "first-ask", "claude-opus-5-5")),
+        ("tui-title", ("Fake session title", "harness", "claude-opus-5-5")),
+        ("tui-compact-switch", ("lab session name", "custom", "claude-sonnet-5-5")),
+        ("api-error-429", ("Trigger error", "first-ask", None)),
+        ("slash-skill", (None, None, "claude-opus-5-5")),
+    ],
+)
+def test_recorded_sessions(home: Home, recording: str, expected: tuple[str | None, ...]) -> None:
+    home.transcript.write_bytes((RECORDED / f"{recording}.jsonl").read_bytes())
+    found = home.tells()
+    assert (found.get("title"), found.get("title_source"), found.get("model")) == expected
+    assert found["version"] == "2.1.332"
+
+
+def test_a_subagent_tells_only_the_account(home: Home) -> None:
+    home.has(".claude.json", {"oauthAccount": {"accountUuid": "a1b2"}})
+    home.writes(ask("one"), answer("model-1"))
+    assert home.tells("subagent.ended", thread="agent-1") == {"account_id": "a1b2"}
+
+
+@pytest.mark.parametrize("file", [None, 7, "relative.jsonl", "/etc/passwd", "/\0.jsonl", ["x"]])
+def test_a_path_that_is_no_transcripts_tells_nothing(home: Home, file: object) -> None:
+    assert home.tells(file=file) == {}
+
+
+@pytest.mark.parametrize(
+    "junk", [b"\0" * 2000, b"\xff\xfe\n" * 50, b"[]\n{}\nnull\n", b'{"type":"ai-title"' * 400]
+)
+def test_a_broken_transcript_tells_nothing(home: Home, junk: bytes) -> None:
+    home.transcript.write_bytes(junk)
+    assert home.tells() == {}
+
+
+# --- the account --------------------------------------------------------------------------------------
+
+ACCOUNT = {"oauthAccount": {"accountUuid": "a1b2-c3", "emailAddress": "someone@example.com"}, "projects": {}}
+
+
+def test_the_default_folders_account_lies_in_the_home(home: Home) -> None:
+    home.has(".claude.json", ACCOUNT)
+    assert home.tells() == {"account_id": "a1b2-c3"}
+    home.env["CLAUDE_CONFIG_DIR"] = str(home.root / ".claude") + "/"
+    assert home.tells() == {"account_id": "a1b2-c3"}
+
+
+def test_another_folder_has_its_own_account(home: Home) -> None:
+    home.has(".claude.json", ACCOUNT)
+    home.env["CLAUDE_CONFIG_DIR"] = str(home.root / ".claude-work")
+    assert home.tells() == {}
+    home.has(".claude-work/.claude.json", {"oauthAccount": {"accountUuid": "work"}})
+    assert home.tells() == {"account_id": "work"}
+
+
+def test_an_account_that_changes_is_seen(home: Home) -> None:
+    home.has(".claude.json", ACCOUNT)
+    home.tells()
+    home.has(".claude.json", {"oauthAccount": {"accountUuid": "somebody-else"}})
+    assert home.tells() == {"account_id": "somebody-else"}
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "{", "[]", '{"oauthAccount":"x"}', '{"oauthAccount":{"accountUuid":7}}', '{"oauthAccount":{}}',
+     '{"oauthAccount":{"accountUuid":"someone@example.com"}}', '{"oauthAccount":{"accountUuid":"a\\nb"}}',
+     "[" * 99_999],
+)  # fmt: skip
+def test_an_account_file_that_says_no_id_gives_none(home: Home, content: str) -> None:
+    home.has(".claude.json", content)
+    assert home.tells() == {}
+
+
+def test_a_settings_file_that_is_too_large_is_not_read(home: Home) -> None:
+    home.has(".claude.json", ACCOUNT)
+    for name in (".claude.json", ".claude/settings.json"):
+        with (home.root / name).open("ab") as file:
+            file.truncate(1 << 40)  # sparse
+    assert home.tells() == {}
+
+
+def test_a_home_on_another_api_is_named_by_its_endpoint(home: Home) -> None:
+    home.has(".claude.json", ACCOUNT)
+    home.has(".claude/settings.json", {"env": {"ANTHROPIC_BASE_URL": "https://llm.example.com:8443/v1?x"}})
+    origin = hashlib.sha256(b"https://llm.example.com:8443").hexdigest()
+    assert home.tells() == {"account_id": f"api-{origin[:16]}"}
+
+
+def test_one_origin_is_one_account() -> None:
+    assert (
+        endpoint_account("https://LLM.example.com/a")
+        == endpoint_account(" https://user:word@llm.example.com:443/b?c ")
+        == "api-" + hashlib.sha256(b"https://llm.example.com").hexdigest()[:16]
+    )
+    assert (
+        endpoint_account("http://[::1]:8080")
+        == "api-" + hashlib.sha256(b"http://[::1]:8080").hexdigest()[:16]
+    )
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["https://api.anthropic.com", "https://anthropic.com/", "", "no url", "ftp://example.com", "https://", "http://h:x",
+     None, 7],
+)  # fmt: skip
+def test_anthropics_own_endpoint_and_what_is_none_name_nobody(url: object) -> None:
+    assert endpoint_account(url) is None
+
+
+def test_without_a_home_nothing_is_looked_for(home: Home) -> None:
+    draft = {"type": "turn.ended", "session": {"id": ID}, "data": {}}
+    assert facts(draft, Context({}, "/", 0, None), Files()) == {}
+    assert facts(draft, Context({"CLAUDE_CONFIG_DIR": "relative"}, "/", 0, None), Files()) == {}

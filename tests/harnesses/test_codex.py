@@ -1,0 +1,332 @@
+"""What Codex's rollout and login file say about a session and its calls."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessionpipe.harnesses.codex import amend, facts, is_ask
+from sessionpipe.harnesses.context import Context
+from sessionpipe.harnesses.files import Files
+
+ID = "01a22870-962b-7d32-ab36-110ef2c62105"
+PARENT = "01a22870-0000-7d32-ab36-110ef2c62105"
+
+
+class Home:
+    """A person's home directory with Codex in it."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.files = Files()
+        self.env: dict[str, str] = {}
+        self.rollout = root / ".codex" / "sessions" / f"rollout-2026-11-29T17-53-16-{ID}.jsonl"
+        self.rollout.parent.mkdir(parents=True)
+
+    def writes(self, kind: str, **payload: Any) -> Home:
+        with self.rollout.open("a") as file:
+            file.write(json.dumps({"type": kind, "payload": payload}, ensure_ascii=False) + "\n")
+        return self
+
+    def begins(self, **more: Any) -> Home:
+        return self.writes("session_meta", id=ID, session_id=ID, cli_version="0.171.0", **more)
+
+    def completes(self, item: dict[str, Any], *, thread: str = ID, **more: Any) -> Home:
+        return self.writes("event_msg", type="item_completed", thread_id=thread, item=item, **more)
+
+    def is_asked(self, text: str, *, thread: str = ID) -> Home:
+        return self.completes(
+            {"type": "UserMessage", "content": [{"type": "text", "text": text}]}, thread=thread
+        )
+
+    def once_asked(self, text: str) -> Home:
+        content = [{"type": "input_text", "text": text}]
+        return self.writes("response_item", type="message", role="user", content=content)
+
+    @property
+    def context(self) -> Context:
+        return Context(self.env, "/src", 0, str(self.root))
+
+    def tells(self, kind: str = "turn.ended", **memo: Any) -> dict[str, Any]:
+        draft = {"type": kind, "session": {"id": ID}, "data": {}, "memo": {"file": str(self.rollout), **memo}}
+        return facts(draft, self.context, self.files)
+
+    def ended(self, call: object = "call_1", **data: Any) -> dict[str, Any]:
+        """A ``tool.ended`` as the table maps it, after the rollout had its say."""
+        draft = {
+            "type": "tool.ended",
+            "session": {"id": ID},
+            "data": {"tool": "Bash", "call_id": call, "ok": True, **data},
+            "memo": {"file": str(self.rollout)},
+        }
+        (amended,) = amend([draft], self.context, self.files)
+        assert draft["data"] == {"tool": "Bash", "call_id": call, "ok": True, **data}, (
+            "a draft is never changed"
+        )
+        return {name: value for name, value in amended["data"].items() if name in ("ok", "error", "ms")}
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path / "somebody")
+
+
+# --- facts --------------------------------------------------------------------------------------------
+
+
+def test_the_version_and_the_first_ask_are_in_the_rollouts_beginning(home: Home) -> None:
+    home.begins().is_asked("Fix\nthe page").is_asked("And more")
+    assert home.tells() == {"version": "0.171.0", "title": "Fix the page", "title_source": "first-ask"}
+
+
+def test_before_the_rollout_has_a_prompt_the_hooks_is_the_first_ask(home: Home) -> None:
+    home.begins()
+    assert home.tells() == {"version": "0.171.0"}
+    assert home.tells("turn.started", prompt="Fix")["title"] == "Fix"
+    home.is_asked("Fix")
+    assert home.tells("turn.started", prompt="And more")["title"] == "Fix"
+
+
+def test_without_a_rollout_the_hooks_prompt_is_all_there_is(home: Home) -> None:
+    assert home.tells("turn.started", file=None, prompt="Fix") == {
+        "title": "Fix",
+        "title_source": "first-ask",
+    }
+    assert home.tells("turn.ended", file=None) == {}
+
+
+def test_what_the_harness_put_in_is_no_ask(home: Home) -> None:
+    home.begins().once_asked("<environment_context>\n<cwd>/src</cwd>\n</environment_context>")
+    home.once_asked("# AGENTS.md instructions for /src\n\n<INSTRUCTIONS>\nbe good\n</INSTRUCTIONS>")
+    home.once_asked("<turn_aborted>\non purpose\n</turn_aborted>").once_asked(
+        "Fix what # AGENTS.md instructions says"
+    )
+    assert home.tells()["title"] == "Fix what # AGENTS.md instructions says"
+
+
+@pytest.mark.parametrize(
+    ("text", "asked"),
+    [
+        ("Fix it", True),
+        ("<b> in the page is wrong", True),
+        ("Read # AGENTS.md instructions", True),
+        ("<user_instructions>\nx\n</user_instructions>", False),
+        ("  \n", False),
+    ],
+)
+def test_an_ask_is_the_persons_words(text: str, asked: bool) -> None:
+    assert is_ask(text) == asked
+
+
+def test_a_fork_is_named_by_its_own_first_ask(home: Home) -> None:
+    home.begins(forked_from_id=PARENT).writes("session_meta", id=PARENT, cli_version="0.1.0")
+    home.once_asked("The parent's").is_asked("The parent's", thread=PARENT)
+    assert home.tells() == {"version": "0.171.0"}
+    home.writes("event_msg", type="thread_settings_applied", thread_id=ID).once_asked("My own")
+    assert home.tells()["title"] == "My own"
+
+
+def test_a_copy_longer_than_the_window_gives_no_title(home: Home) -> None:
+    home.begins(forked_from_id=PARENT)
+    for _ in range(30):
+        home.is_asked("The parent's " + "x" * 50_000, thread=PARENT)
+    home.is_asked("My own")
+    assert "title" not in home.tells("turn.started", prompt="A later prompt")
+
+
+def test_a_subagents_rollout_names_no_session(home: Home) -> None:
+    home.begins().is_asked("The child's task")
+    assert home.tells("tool.ended", thread="agent-1", prompt="x") == {"version": "0.171.0"}
+
+
+def test_a_name_the_session_has_stays(home: Home) -> None:
+    home.begins().is_asked("Fix")
+    draft = {
+        "type": "turn.ended",
+        "session": {"id": ID, "title": "Named"},
+        "data": {},
+        "memo": {"file": str(home.rollout)},
+    }
+    assert facts(draft, home.context, home.files) == {"version": "0.171.0"}
+
+
+def test_the_account_is_an_id_and_nothing_else_of_the_login(home: Home) -> None:
+    login = {
+        "OPENAI_API_KEY": None,
+        "tokens": {"id_token": "x" * 500, "access_token": "y", "account_id": "acc-1"},
+    }
+    (home.root / ".codex" / "auth.json").write_text(json.dumps(login))
+    assert home.tells(file=None) == {"account_id": "acc-1"}
+    other = home.root / "other"
+    other.mkdir()
+    home.env["CODEX_HOME"] = str(other)
+    assert home.tells(file=None) == {}
+    (other / "auth.json").write_text(json.dumps({"tokens": {"account_id": "acc-2"}}))
+    assert home.tells(file=None) == {"account_id": "acc-2"}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "{",
+        "[]",
+        '{"tokens":null}',
+        '{"tokens":7}',
+        '{"tokens":{"account_id":7}}',
+        '{"tokens":{"account_id":"a@b"}}',
+    ],
+)
+def test_a_login_that_says_no_id_gives_none(home: Home, content: str) -> None:
+    (home.root / ".codex" / "auth.json").write_text(content)
+    assert home.tells(file=None) == {}
+
+
+# --- calls --------------------------------------------------------------------------------------------
+
+
+def command(code: int | None, status: str, **more: Any) -> dict[str, Any]:
+    return {"type": "CommandExecution", "id": "call_1", "status": status, "exit_code": code, **more}
+
+
+def test_a_command_that_worked(home: Home) -> None:
+    home.begins().completes(command(0, "completed", duration={"secs": 1, "nanos": 408_545_475}))
+    assert home.ended() == {"ok": True, "ms": 1408}
+
+
+def test_a_command_that_failed_says_its_exit_code_and_not_its_output(home: Home) -> None:
+    home.begins().completes(
+        command(3, "failed", aggregated_output="secret", duration={"secs": 0, "nanos": 67_097_824})
+    )
+    assert home.ended() == {"ok": False, "error": "Exit code 3", "ms": 67}
+
+
+def test_a_patch_is_timed_by_its_start_and_end(home: Home) -> None:
+    item = {"type": "FileChange", "id": "call_1", "status": "completed", "stdout": "Success."}
+    home.begins().completes(item, started_at_ms=1000, completed_at_ms=1128)
+    assert home.ended() == {"ok": True, "ms": 128}
+
+
+def test_a_patch_that_failed_says_why(home: Home) -> None:
+    home.begins().completes(
+        {"type": "FileChange", "id": "call_1", "status": "failed", "stderr": "no such line"}
+    )
+    assert home.ended() == {"ok": False, "error": "no such line"}
+
+
+def test_a_call_of_a_server_that_failed_says_why(home: Home) -> None:
+    result = {"content": [{"type": "text", "text": "it broke"}], "isError": True}
+    home.begins().completes({"type": "McpToolCall", "id": "call_1", "status": "failed", "result": result})
+    assert home.ended() == {"ok": False, "error": "it broke"}
+
+
+def test_a_declined_call_is_not_ok(home: Home) -> None:
+    home.begins().completes(command(None, "declined"))
+    assert home.ended() == {"ok": False, "error": "declined"}
+
+
+def test_a_command_the_sandbox_refused_is_known_by_its_output(home: Home) -> None:
+    home.begins().writes("response_item", type="function_call", call_id="call_1", name="exec_command")
+    told = "Chunk ID: fb\nWall time: 0.5000 seconds\nProcess exited with code 1\n"
+    output = told + "Output:\nProcess exited with code 0\n"
+    home.writes("response_item", type="function_call_output", call_id="call_1", output=output)
+    assert home.ended() == {"ok": False, "error": "Exit code 1", "ms": 500}
+
+
+def test_what_a_command_printed_is_no_exit_code(home: Home) -> None:
+    home.begins().writes(
+        "response_item",
+        type="function_call_output",
+        call_id="call_1",
+        output="Output:\nProcess exited with code 9\n",
+    )
+    assert home.ended(ms=5) == {"ok": True, "ms": 5}
+
+
+def test_the_item_is_believed_before_the_words(home: Home) -> None:
+    home.begins().completes(command(3, "failed", duration={"secs": 0, "nanos": 0}))
+    home.writes(
+        "response_item",
+        type="function_call_output",
+        call_id="call_1",
+        output="Process exited with code 0\nOutput:\n",
+    )
+    assert home.ended() == {"ok": False, "error": "Exit code 3", "ms": 0}
+
+
+def test_a_call_the_rollout_does_not_mention_stays_as_mapped(home: Home) -> None:
+    home.begins().completes(command(3, "failed") | {"id": "call_10"})
+    assert home.ended(ms=7, error="e") == {"ok": True, "ms": 7, "error": "e"}
+    home.completes(command(None, "in_progress"))
+    assert home.ended() == {"ok": True}
+
+
+def test_a_calls_id_may_be_anything(home: Home) -> None:
+    home.begins().completes(command(3, "failed") | {"id": 'ü"\\'})
+    assert home.ended('ü"\\')["ok"] is False
+    assert home.ended("") == home.ended(None) == home.ended(7) == {"ok": True}
+
+
+def test_a_call_behind_large_outputs_of_others_is_found_within_bounds(home: Home) -> None:
+    home.begins().completes(command(3, "failed"))
+    for number in range(3):
+        home.completes(command(0, "completed", aggregated_output="x" * 1_000_000) | {"id": f"other_{number}"})
+    assert home.ended()["ok"] is False
+    for number in range(3):
+        home.completes(command(0, "completed", aggregated_output="x" * 1_000_000) | {"id": f"more_{number}"})
+    assert home.ended()["ok"] is True
+
+
+def test_other_drafts_pass_untouched(home: Home) -> None:
+    drafts = [{"type": "tool.started", "data": {"call_id": "call_1"}}, {"type": "turn.ended", "data": {}}]
+    assert amend(drafts, home.context, home.files) == drafts
+
+
+@pytest.mark.parametrize(
+    "junk", [b"\0" * 99, b'{"call_1"\n' * 9, b'{"payload":"call_1"}\n', b'["call_1"]\n', b'"call_1"\n']
+)
+def test_a_broken_rollout_changes_nothing(home: Home, junk: bytes) -> None:
+    home.rollout.write_bytes(junk)
+    assert home.ended() == {"ok": True}
+    assert home.tells() == {}
+
+
+@pytest.mark.parametrize("duration", [None, 7, {}, {"secs": "1", "nanos": 0}, {"secs": -1, "nanos": 0}])
+def test_a_duration_that_is_none_is_left_out(home: Home, duration: object) -> None:
+    home.begins().completes(command(0, "completed", duration=duration))
+    assert home.ended() == {"ok": True}
+
+
+# --- recordings ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("scenario", "outcomes"),
+    [
+        ("shell_ok", [True]),
+        ("shell_fail", ["Exit code 3", "Exit code 127", "Exit code 1"]),
+        ("parallel", ["Exit code 4", True, True, True, True]),
+        ("apply_patch", [True, True]),
+        ("codemode", [True, "Exit code 3", True]),
+        ("mcp", [True]),
+    ],
+)
+def test_recorded_calls(shared: Path, scenario: str, outcomes: list[object]) -> None:
+    folder = shared / "recordings" / "codex" / scenario
+    files = Files(folder / "files")
+    found: list[object] = []
+    for hook in sorted(folder.glob("*-PostToolUse.json")):
+        payload = json.loads(hook.read_text())["stdin"]
+        draft = {
+            "type": "tool.ended",
+            "session": {"id": payload["session_id"]},
+            "data": {"tool": payload["tool_name"], "call_id": payload["tool_use_id"], "ok": True},
+            "memo": {"file": payload["transcript_path"]},
+        }
+        (amended,) = amend([draft], Context({}, "/", 0, None), files)
+        assert isinstance(amended["data"]["ms"], int)
+        found.append(amended["data"].get("error") or amended["data"]["ok"])
+    assert found == outcomes
