@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import socket
 import ssl
 import time
@@ -104,7 +105,7 @@ class Wire:
                 connect=not connected,
             ) from None
         except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.ProxyError, OSError) as error:
-            what = str(error) or type(error).__name__
+            what = re.sub(r"^\[(Errno -?\d+|SSL: \w+)\] ", "", str(error)) or type(error).__name__
             raise Unreachable(
                 f"the connection broke off: {what}" if connected else f"no connection: {what}",
                 connect=not connected,
