@@ -25,7 +25,7 @@ from sessionpipe.protocol.vocabulary import VOCABULARY
 Draft = dict[str, Any]
 
 #: Variables the protocol itself reads (§3), and the home that paths are shortened by.
-PROTOCOL_ENVIRONMENT = ("HOME", "SESSIONPIPE_ASKED_BY", "SESSIONPIPE_LAUNCHED_BY")
+PROTOCOL_ENVIRONMENT = ("HOME", "USERPROFILE", "SESSIONPIPE_ASKED_BY", "SESSIONPIPE_LAUNCHED_BY")
 
 #: Of a permission request: which member of the tool's input a person is shown, and how much of it.
 SHOWN = ("command", "file_path", "path", "url", "pattern")

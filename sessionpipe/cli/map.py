@@ -26,7 +26,13 @@ from sessionpipe.cli.common import printable
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Look the harness's own files up by their base name below DIR.  [default: none are read]",
 )
-@click.option("--at", "at_ms", metavar="MS", type=int, help="The hook's time, in epoch ms.  [default: now]")
+@click.option(
+    "--at",
+    "at_ms",
+    metavar="MS",
+    type=click.IntRange(min=0),
+    help="The hook's time, in epoch ms.  [default: now]",
+)
 def map_command(
     harness: str,
     event: str,
@@ -56,7 +62,7 @@ def map_command(
             f"no harness is called {printable(harness)!r}; there are {', '.join(registry.names())}"
         )
     env = _environment(variables)
-    cwd = cwd or str(Path.cwd())
+    cwd = _here() if cwd is None else cwd
     at_ms = time.time_ns() // 1_000_000 if at_ms is None else at_ms
     payload = sys.stdin.buffer.read()
     try:
@@ -67,6 +73,13 @@ def map_command(
         return
     for line in _lines(drafts, env, cwd, at_ms, files):
         sys.stdout.buffer.write(line + b"\n")
+
+
+def _here() -> str:
+    try:
+        return str(Path.cwd())
+    except OSError:
+        return ""  # The folder was deleted; a hook says nothing then, either.
 
 
 def _environment(variables: tuple[str, ...]) -> dict[str, str]:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from sessionpipe.adapters import Refused, map_hook, registry
+from sessionpipe.hook import FORWARDED
 from sessionpipe.protocol.ids import is_harness_name
 
 
@@ -42,6 +43,10 @@ def _variables(table: Any) -> list[str]:
 def test_the_variables_a_hook_hands_on_are_exact_names() -> None:
     assert {"HOME", "SESSIONPIPE_LAUNCHED_BY", "CODEX_HOME"} <= registry.environment()
     assert all(name.replace("_", "").isalnum() for name in registry.environment())
+
+
+def test_the_hook_hands_on_what_the_tables_ask_for() -> None:
+    assert registry.environment() <= set(FORWARDED)
 
 
 def test_a_harness_nobody_knows_is_refused() -> None:
