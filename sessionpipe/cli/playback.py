@@ -35,12 +35,17 @@ _PATIENCE_S = 10.0
 
 
 class Hook(NamedTuple):
-    """One firing as it was recorded."""
+    """One firing as it was recorded; ``arguments`` are the hook's: its event, and what came behind it."""
 
-    event: str
+    arguments: list[str]
     environment: dict[str, str]
     payload: bytes
     at_ms: int
+
+    @property
+    def event(self) -> str:
+        """The harness's own name of what happened."""
+        return self.arguments[0]
 
 
 class Transcript(NamedTuple):
@@ -74,7 +79,7 @@ def load(folder: Path, home: Path, swap: Mapping[str, str]) -> Recording:
         record = json.loads(moved(_compact(file.read_text("utf-8"))))
         hooks.append(
             Hook(
-                event=record["argv"][-1],
+                arguments=record["argv"][1:],
                 environment=record["env"],
                 payload=json.dumps(record["stdin"], ensure_ascii=False, separators=(",", ":")).encode()
                 + b"\n",
@@ -160,7 +165,7 @@ class Stage:
 
     def fire(self, harness: str, hook: Hook) -> float:
         """Run the hook as the harness did; how long that took in milliseconds."""
-        command = [sys.executable, "-I", "-S", str(_PACKAGE / "hook.py"), harness, hook.event]
+        command = [sys.executable, "-I", "-S", str(_PACKAGE / "hook.py"), harness, *hook.arguments]
         environment = {**hook.environment, **self.environment}
         start = time.perf_counter()
         done = subprocess.run(  # noqa: S603  # our own hook

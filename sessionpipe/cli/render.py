@@ -171,9 +171,13 @@ def _session_backfill(data: Data) -> Words:
     )
 
 
+#: What harnesses call a person at the keyboard.
+_PEOPLE = ("", "user", "interactive")
+
+
 def _turn_started(data: Data) -> Words:
     by = _text(data, "submitted_by")
-    who = f" by {by}" if by not in ("", "user") else ""
+    who = f" by {by}" if by not in _PEOPLE else ""
     if data.get("injected") is True:
         return Words(f"woken{who}")
     size = f" ({data['prompt_chars']} characters)" if "prompt_chars" in data else ""
@@ -236,10 +240,11 @@ _KINDS = {
 
 def _attention_needed(data: Data) -> Words:
     kind = _text(data, "kind")
-    about = _text(data, "message") or _text(data, "tool")
-    agent = _thread(data)
+    about = _one_line(_text(data, "message") or _text(data, "tool"))
+    # A permission's message begins with the tool it is for.
+    joint = " " if kind == "permission" else ": "
     return Words(
-        f"{agent}needs you: {_KINDS.get(kind, kind)}{f' {_one_line(about)}' if about else ''}", "needs"
+        f"{_thread(data)}needs you: {_KINDS.get(kind, kind)}{joint + about if about else ''}", "needs"
     )
 
 

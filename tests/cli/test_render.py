@@ -103,6 +103,11 @@ def test_a_time_that_is_none_does_not_matter() -> None:
             "attention.needed",
             {"kind": "permission", "tool": "Bash", "message": "Bash rm -rf build"},
         ),
+        (
+            "needs you: a question: Which one?",
+            "attention.needed",
+            {"kind": "question", "message": "Which\none?"},
+        ),
         ("needs you: your next prompt", "attention.needed", {"kind": "idle"}),
         ("answered", "attention.cleared", {"how": "answered"}),
         ("no longer waiting for you (cancelled)", "attention.cleared", {"how": "cancelled"}),
