@@ -1,0 +1,115 @@
+"""The delivery scenarios for receivers: sound as files, and passed by a receiver that keeps the rules."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessionpipe.config import SinkConfig
+from sessionpipe.delivery.courier import Courier
+from sessionpipe.paths import data_dir
+from sessionpipe.protocol import new_id, rfc3339
+from sessionpipe.sinks.wire import Wire
+from tests.delivery.events import START, keys, opened, record
+from tests.delivery.reference import Reference
+from tests.schema import problems
+
+FILES = sorted((data_dir("conformance") / "delivery").glob("*.json"))
+TOKEN = "tok" + "Zq7" * 8
+
+
+@pytest.fixture
+def receiver() -> Iterator[Reference]:
+    with Reference(TOKEN) as made:
+        yield made
+
+
+def load(file: Path, run: str) -> dict[str, Any]:
+    scenario: dict[str, Any] = json.loads(file.read_text("utf-8").replace("{run}", run))
+    for step in scenario["steps"]:
+        for event in step.get("send", {}).get("events", []):
+            event["id"] = new_id() if event["id"] == "*" else event["id"]
+            event["time"] = rfc3339(START) if event["time"] == "*" else event["time"]
+    return scenario
+
+
+def holds(found: Any, expected: Any) -> bool:
+    """Whether ``found`` has at least what is expected of it."""
+    if expected == "*":
+        return found is not None
+    if isinstance(expected, dict):
+        return isinstance(found, dict) and all(
+            holds(found.get(key), value) for key, value in expected.items()
+        )
+    if isinstance(expected, list):
+        return len(found) == len(expected) and all(map(holds, found, expected))
+    return bool(found == expected)
+
+
+def test_there_is_a_scenario_for_each_rule() -> None:
+    assert [file.stem for file in FILES] == [
+        "accept",
+        "auth",
+        "dedup",
+        "forget",
+        "oversize",
+        "protocol",
+        "tier",
+        "unknown-type",
+    ]
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_a_scenario_sends_what_a_sender_may_send(file: Path) -> None:
+    scenario = load(file, "run")
+    assert set(scenario) == {"name", "spec", "steps"} and scenario["name"] == file.stem
+    for step in scenario["steps"]:
+        for event in step.get("send", {}).get("events", []):
+            assert event["type"] == "x.y" or problems(event) == []
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_a_receiver_that_keeps_the_rules_passes_twice(file: Path, receiver: Reference) -> None:
+    wire = Wire({})
+    for run in ("first", "second"):
+        for step in load(file, run)["steps"]:
+            expected = step["expect"]
+            if "read" in step:
+                assert holds(receiver.read(step["read"]["session"]), expected["events"])
+                continue
+            token = "another" if step["send"].get("auth") == "wrong" else TOKEN
+            headers = {"authorization": f"Bearer {token}", "sessionpipe-protocol": "1"} | step["send"].get(
+                "headers", {}
+            )
+            body = json.dumps({"events": step["send"]["events"]}).encode()
+            answer = wire.request("POST", f"{receiver.url}/api/sessionpipe/v1/events", headers, body)
+            assert answer.status == expected["status"]
+            assert holds(json.loads(answer.body), expected.get("body", {}))
+    wire.close()
+
+
+def test_our_own_sender_gets_on_with_it(receiver: Reference, tmp_path: Path) -> None:
+    with opened(tmp_path / "outbox.db") as outbox:
+        record(outbox, "turn.started", session="a", count=70)
+        record(
+            outbox,
+            "turn.transcript",
+            {"turn": 0, "user": "u", "assistant": "a" * 20_000, "at": "x"},
+            session="a",
+        )
+        outbox.add_sink("board", 0)
+        config = SinkConfig(name="board", kind="http", url=receiver.url, tier=3, token=TOKEN)
+        courier = Courier(config, outbox, stop=threading.Event(), log=lambda _level, _line: None, env={})
+        while courier.step(START).progress:
+            continue
+        courier.close()
+        state = outbox.sink("board")
+    held = receiver.read("a")
+    assert keys(held) == [("a", seq) for seq in range(71)]
+    assert {event["tier"] for event in held} == {2}
+    assert state is not None and (state.sent, state.max_tier, state.dropped) == (71, 2, 0)
