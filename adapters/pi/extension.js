@@ -15,16 +15,16 @@ const TOTAL = 256 * 1024; // of all strings of one event together
 const NODES = 5000; // values of one event
 const WAITING = 64 * 1024 * 1024; // of events that wait for their turn
 const HOOK_MS = 10_000; // a hook that takes longer is hung
-const GOODBYE_MS = 2_000; // how long leaving Pi may take for the last events
-const EXIT_MS = 1_000; // and once more when the process ends for any other reason
+const STUCK_MS = 2_000; // when Pi leaves, it waits as long as events are taken, but not this long for one
+const GOODBYE_MS = 10_000; // nor this long for all
 
 // One queue a process, whatever /reload, /new and /resume make of this module: order is across them.
 const queue = (globalThis[Symbol.for("sessionpipe.pi.queue.1")] ??= {
   jobs: [],
   size: 0,
   running: null,
-  idle: [],
-  last: false,
+  moved: () => {},
+  guarded: false,
 });
 
 export default function sessionpipe(pi) {
@@ -215,8 +215,8 @@ function enqueue(event, input) {
   if (queue.size + input.length > WAITING) return;
   queue.jobs.push({ event, input });
   queue.size += input.length;
-  if (!queue.last) {
-    queue.last = true;
+  if (!queue.guarded) {
+    queue.guarded = true;
     process.once("exit", leave);
   }
   if (!queue.running) setImmediate(advance);
@@ -224,11 +224,9 @@ function enqueue(event, input) {
 
 function advance() {
   if (queue.running) return;
+  queue.moved();
   const job = queue.jobs.shift();
-  if (!job) {
-    for (const done of queue.idle.splice(0)) done();
-    return;
-  }
+  if (!job) return;
   queue.size -= job.input.length;
   let child;
   try {
@@ -260,21 +258,30 @@ function advance() {
   child.stdin.unref?.();
 }
 
-// Resolved when every event has been handed over, and at the latest when Pi has waited long enough.
+// Resolved when every event has been handed over, or nothing moves any more.
 function drained() {
   if (!queue.running && queue.jobs.length === 0) return undefined;
   return new Promise((resolve) => {
-    const late = setTimeout(resolve, GOODBYE_MS);
-    queue.idle.push(() => {
-      clearTimeout(late);
+    let stuck;
+    const over = setTimeout(finish, GOODBYE_MS);
+    function finish() {
+      clearTimeout(stuck);
+      clearTimeout(over);
+      queue.moved = () => {};
       resolve();
-    });
+    }
+    queue.moved = () => {
+      clearTimeout(stuck);
+      if (queue.jobs.length === 0) finish();
+      else stuck = setTimeout(finish, STUCK_MS);
+    };
+    stuck = setTimeout(finish, STUCK_MS);
   });
 }
 
 // The process ends now: nothing asynchronous happens any more.
 function leave() {
-  const until = Date.now() + EXIT_MS;
+  const until = performance.now() + GOODBYE_MS;
   const { running } = queue;
   if (running && !running.read) {
     // It has not had all its input, so it has recorded nothing.
@@ -282,12 +289,13 @@ function leave() {
     queue.jobs.unshift(running.job);
   }
   for (const job of queue.jobs.splice(0)) {
-    const left = until - Date.now();
-    if (left <= 0) return;
+    const timeout = Math.floor(Math.min(STUCK_MS, until - performance.now()));
+    if (timeout < 1) return;
     try {
       accessSync(LAUNCHER, constants.X_OK);
       const [file, words, options] = command(job.event);
-      spawnSync(file, words, { ...options, input: job.input, stdio: ["pipe", "ignore", "ignore"], timeout: left });
+      const done = spawnSync(file, words, { ...options, input: job.input, stdio: ["pipe", "ignore", "ignore"], timeout });
+      if (done.error) return;
     } catch {
       return;
     }

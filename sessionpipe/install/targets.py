@@ -29,13 +29,13 @@ from __future__ import annotations
 import glob
 import os
 import re
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from sessionpipe.adapters import registry
 from sessionpipe.install.launcher import Answer, command
 from sessionpipe.paths import data_dir
 
@@ -173,12 +173,12 @@ def expand(pattern: str, env: Mapping[str, str]) -> str | None:
 @cache
 def targets() -> dict[str, Target]:
     """Every harness that has an ``[install]`` table, by name."""
-    found = {}
-    for path in sorted(data_dir("adapters").glob("*.toml")):
-        table = tomllib.loads(path.read_text("utf-8"))
-        if "install" in table:
-            found[path.stem] = Target(path.stem, tuple(_mapped(table)), table["install"])
-    return found
+    tables = {name: registry.table(name) for name in registry.names()}
+    return {
+        name: Target(name, tuple(_mapped(table)), table["install"])
+        for name, table in tables.items()
+        if "install" in table
+    }
 
 
 def _mapped(table: Mapping[str, Any]) -> Iterable[str]:

@@ -7,6 +7,7 @@ digest is made and compared. Trust itself is the person's to give, so nothing is
 from __future__ import annotations
 
 import json
+import os
 import re
 import tomllib
 from hashlib import sha256
@@ -15,9 +16,10 @@ from typing import Any
 
 from sessionpipe.install.entries import places
 from sessionpipe.install.jsonedit import Document
+from sessionpipe.install.jsonedit import Path as Place
 from sessionpipe.install.targets import Target
 
-#: Events whose groups have no matcher in the digest.
+#: Events whose groups' matcher Codex ignores, and leaves out of the digest.
 _UNMATCHED = {"UserPromptSubmit", "Stop", "Interrupt", "PreModelRequest", "PostModelRequest"}
 
 
@@ -27,18 +29,30 @@ def trusted(hooks: Path, text: str, target: Target) -> bool:
         config = tomllib.loads((hooks.parent / "config.toml").read_text("utf-8"))
     except (OSError, ValueError):
         return False
-    known = config.get("hooks", {})
-    known = known.get("state", {}) if isinstance(known, dict) else {}
+    known = config.get("hooks")
+    known = known.get("state") if isinstance(known, dict) else None
+    if not isinstance(known, dict):
+        return False
     document = Document(text)
+    # Codex resolves its folder's name; whether also the file's, was not seen.
+    names = {os.path.realpath(hooks), str(Path(os.path.realpath(hooks.parent)) / hooks.name)}
     for event, place in places(document, target):
-        group, index = place[len(target.at) + 1], place[-1]
-        trust = known.get(f"{hooks}:{_snake(event)}:{group}:{index}") if isinstance(known, dict) else None
-        if not isinstance(trust, dict) or trust.get("trusted_hash") != handler_hash(document, event, place):
+        digest = handler_hash(document, event, place)
+        if not any(_digest(known.get(f"{name}:{key(event, place)}")) == digest for name in names):
             return False
     return True
 
 
-def handler_hash(document: Document, event: str, place: tuple[str | int, ...]) -> str:
+def _digest(trust: Any) -> Any:
+    return trust.get("trusted_hash") if isinstance(trust, dict) else None
+
+
+def key(event: str, place: Place) -> str:
+    """What follows the file's name in the name of the handler's trust: event, group, index."""
+    return f"{_snake(event)}:{place[-3]}:{place[-1]}"
+
+
+def handler_hash(document: Document, event: str, place: Place) -> str:
     """Codex's digest of the handler at ``place``: of its sorted compact JSON and its group's matcher."""
     handler, group = document.get(place), document.get(place[:-2])
     handler_value: dict[str, Any] = handler.plain() if handler else {}
@@ -46,8 +60,9 @@ def handler_hash(document: Document, event: str, place: tuple[str | int, ...]) -
         "event_name": _snake(event),
         "hooks": [{"async": False, "timeout": 600, **handler_value}],
     }
-    if event not in _UNMATCHED:
-        identity["matcher"] = group.plain().get("matcher", "") if group and group.kind == "object" else ""
+    matcher = group.child("matcher") if group else None
+    if matcher is not None and event not in _UNMATCHED:
+        identity["matcher"] = matcher.plain()
     text = json.dumps(identity, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return "sha256:" + sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -56,4 +71,4 @@ def _snake(event: str) -> str:
     return re.sub(r"(?<!^)([A-Z])", r"_\1", event).lower()
 
 
-__all__ = ["handler_hash", "trusted"]
+__all__ = ["handler_hash", "key", "trusted"]

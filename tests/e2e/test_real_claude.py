@@ -1,0 +1,33 @@
+"""The real Claude Code accepts what ``install`` wrote, and fires it."""
+
+from __future__ import annotations
+
+from tests.e2e import agents
+from tests.e2e.machine import Machine
+from tests.e2e.model import model
+
+
+def test_claude_code_fires_the_installed_hooks(machine: Machine) -> None:
+    claude = agents.program("SESSIONPIPE_TEST_CLAUDE", "claude")
+    (machine.home / ".claude").mkdir()
+    machine.sessionpipe("install", "claude-code")
+    with model(("Bash", {"command": "exit 3", "description": "Fail"}), "All done.") as server:
+        done = agents.run(
+            machine,
+            claude,
+            *("-p", "Fail once", "--allowedTools", "Bash"),
+            ANTHROPIC_API_KEY="made up",
+            ANTHROPIC_BASE_URL=server.url,
+            CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC="1",
+            DISABLE_AUTOUPDATER="1",
+            SESSIONPIPE_NO_WORKER="1",
+        )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "All done.\n", "")
+    assert agents.events(machine) == [
+        "SessionStart",
+        "UserPromptSubmit",
+        "PreToolUse",
+        "PostToolUseFailure",
+        "Stop",
+        "SessionEnd",
+    ]
