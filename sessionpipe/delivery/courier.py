@@ -68,6 +68,7 @@ class Courier:
         self._env = env
         self._make = make
         self._sink: Sink | None = None
+        self._known: dict[str, Any] = {}
         self._halted = False
         self._resumed = False
         self._written: frozenset[str] = frozenset()
@@ -86,8 +87,11 @@ class Courier:
         if not (due or force or set_back):
             owed = self._outbox.last_position() > state.position
             return Step(False, state.next_attempt_ms if owed else None)
-        if self._sink is None:
+        if self._sink is None or state.discovery != self._known:
+            # Somebody added or resumed the sink anew, or it was just started.
+            self.close()
             self._sink = self._make(self._config, state, env=self._env, log=self._log_line)
+            self._known = state.discovery
         if self._outbox.last_position() <= state.position:
             return Step(False)
         prepared = self._prepare(self._sink, state, now_ms)
@@ -127,6 +131,7 @@ class Courier:
         if learned is not None:
             tier = state.max_tier if learned.max_tier is None else learned.max_tier
             state = self._change(state, discovery=learned.discovery, max_tier=tier) or state
+            self._known = state.discovery
         if not self._resumed:
             try:
                 tail = sink.tail()
@@ -236,8 +241,6 @@ class Courier:
             case Pause(reason, lasting):
                 if lasting:
                     self._change(state, paused=reason, failures=0, next_attempt_ms=0, last_error=reason)
-                    # Whoever resumes it may have changed what it was built from.
-                    self.close()
                 else:
                     self._halted = True
                 self._log("error", f"paused: {reason}")

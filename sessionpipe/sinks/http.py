@@ -82,7 +82,8 @@ class HttpSink(Sink):
         if said.refusal:
             return Pause(f"{said.refusal}; {_resume(self._config.name)}")
         self._known = said
-        return Learned(msgspec.to_builtins(said), said.max_tier)
+        # As it comes back from the sink's row, so that the two compare equal.
+        return Learned(msgspec.json.decode(msgspec.json.encode(said)), said.max_tier)
 
     def send(self, batch: Batch) -> Outcome:
         try:

@@ -484,6 +484,22 @@ def test_a_sink_whose_receiver_was_never_asked_asks_before_it_sends(outbox: Outb
     assert [(request.path, request.events[0]["tier"]) for request in receiver.requests] == [("/in", 0)]
 
 
+def test_a_sink_that_is_added_again_goes_by_what_its_receiver_says_then(outbox: Outbox) -> None:
+    with Receiver(well_known={"protocol": [1], "batch": {"max_events": 2}}) as receiver:
+        here = Desk(outbox, None, SinkConfig(name="board", kind="http", url=receiver.url))
+        record(outbox, count=4)
+        here.drain()
+        assert (here.drain(), receiver.asked) == (Step(False), 1)
+        outbox.change_sink("board", lambda row: msgspec.structs.replace(row, discovery={}))
+        receiver.well_known = {"protocol": [1], "batch": {"max_events": 4}}
+        record(outbox, count=4)
+        here.drain()
+        here.courier.close()
+    assert [len(request.events) for request in receiver.requests] == [2, 2, 4]
+    first, second, third = (request.connection for request in receiver.requests)
+    assert first == second != third
+
+
 # --- files, and being killed ------------------------------------------------------------------------
 
 
@@ -513,6 +529,8 @@ config = SinkConfig(name="log", kind="file", path=sys.argv[2], tier=int(sys.argv
 courier = Courier(config, outbox, stop=threading.Event(), log=lambda level, line: None)
 while courier.step(1_790_000_000_000).progress:
     pass
+heavy = {"click", "filelock", "httpcore", "httpx", "rich", "ssl", "tomlkit"} & set(sys.modules)
+sys.exit(f"loaded {heavy}" if heavy else 0)
 """
 
 
@@ -575,6 +593,11 @@ def test_thinning_goes_on_where_it_was_after_a_kill(outbox: Outbox, tmp_path: Pa
     assert deliver(tmp_path, "courier.sent:2", at_once=1, tools="beat") == -signal.SIGKILL
     assert deliver(tmp_path, at_once=1, tools="beat") == 0
     assert [seq for _, seq in keys(lines(tmp_path / "log"))] == [0, 3, 6, 9, 12]
+
+
+def test_a_file_is_delivered_to_without_loading_what_only_others_need(outbox: Outbox, tmp_path: Path) -> None:
+    record(outbox)
+    assert deliver(tmp_path) == 0
 
 
 def test_a_torn_line_left_by_a_power_cut_is_written_whole(outbox: Outbox, tmp_path: Path) -> None:
