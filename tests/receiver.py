@@ -19,7 +19,7 @@ class Request:
     path: str
     headers: dict[str, str]
     body: bytes
-    connection: int = 0
+    port: int = 0
 
     @property
     def events(self) -> list[dict[str, Any]]:
@@ -66,7 +66,7 @@ class Receiver:
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers.get("content-length", 0)))
                 headers = {name.lower(): value for name, value in self.headers.items()}
-                request = Request("POST", self.path, headers, body, id(self.connection))
+                request = Request("POST", self.path, headers, body, self.client_address[1])
                 with outer.arrived:
                     answer = outer.answers.pop(0) if outer.answers else None
                     outer.requests.append(request)

@@ -496,7 +496,7 @@ def test_a_sink_that_is_added_again_goes_by_what_its_receiver_says_then(outbox: 
         here.drain()
         here.courier.close()
     assert [len(request.events) for request in receiver.requests] == [2, 2, 4]
-    first, second, third = (request.connection for request in receiver.requests)
+    first, second, third = (request.port for request in receiver.requests)
     assert first == second != third
 
 
