@@ -13,8 +13,11 @@ from sessionpipe.wake import wake
 
 
 def rouse(state: State) -> None:
-    """Wake the worker, or start one as a hook would: detached, holding nothing of this process."""
-    if wake(state):
+    """Wake the worker, or start one as a hook would: detached, holding nothing of this process.
+
+    ``SESSIONPIPE_NO_WORKER`` keeps it from starting one, as it keeps a hook.
+    """
+    if wake(state) or "SESSIONPIPE_NO_WORKER" in os.environ:
         return
     program = Path(sessionpipe.__file__).with_name("__main__.py")
     environment = {
