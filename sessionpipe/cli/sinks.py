@@ -108,7 +108,8 @@ def add(
             row = _put_row(outbox, sink, said, new=old is None, start=start)
             settings.put_sink(config_path(), sink)
             lines = list(_introduction(sink, old, said, row, outbox, start))
-        _wake()
+            owed = sink.kind != "stdout" and outbox.behind(row.position) > 0
+        _wake(owed=owed)
     for line in lines:
         click.echo(printable(line))
 
@@ -229,10 +230,9 @@ def resume(name: str) -> None:
             row = outbox.change_sink(name, lambda row: _cleared(row, discovery={}, max_tier=None))
             behind = outbox.behind(row.position if row else 0)
         settings.put_sink(config_path(), msgspec.structs.replace(sink, paused=False))
-        woken = _wake()
+        _wake(owed=sink.kind != "stdout" and behind > 0)
     waits = f"; {_events(behind)} to look through" if behind else ""
-    later = "" if woken or not behind else ", with the next hook or `sessionpipe flush`"
-    click.echo(f"resumed {name}{waits}{later}")
+    click.echo(f"resumed {name}{waits}")
 
 
 COMMANDS = {"sinks": sinks}
@@ -600,10 +600,15 @@ def _outbox() -> Iterator[Outbox]:
         outbox.close()
 
 
-def _wake() -> bool:
+def _wake(*, owed: bool = False) -> None:
+    """Have a living worker look at what was changed; start one when something is ``owed``."""
+    from sessionpipe.cli.rouse import rouse
     from sessionpipe.wake import wake
 
-    return wake(state())
+    if owed:
+        rouse(state())
+    else:
+        wake(state())
 
 
 def _now_ms() -> int:

@@ -62,6 +62,14 @@ def receiver() -> Iterator[Receiver]:
         yield made
 
 
+@pytest.fixture(autouse=True)
+def roused(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """No worker is started; each time one would have been is noted."""
+    times: list[bool] = []
+    monkeypatch.setattr("sessionpipe.cli.rouse.rouse", lambda _state: times.append(True))
+    return times
+
+
 # --- add --------------------------------------------------------------------------------------------
 
 
@@ -97,6 +105,21 @@ def test_a_new_sink_gets_what_is_recorded_and_is_told_how_much_that_is(
     output = said(run("sinks", "add", f"file:{tmp_path}/one", "--tier", "1"))
     assert "2 recorded events go first" in output and "--from now` skips them" in output
     assert row("one").position == 0
+
+
+def test_a_worker_is_started_only_when_something_is_owed(
+    run: Run, recorder: Recorder, tmp_path: Path, roused: list[bool]
+) -> None:
+    said(run("sinks", "add", f"file:{tmp_path}/log"))
+    said(run("sinks", "resume", "log"))
+    recorder.add("s", "turn.started")
+    said(run("sinks", "add", "stdout"))
+    said(run("sinks", "add", f"file:{tmp_path}/later", "--from", "now"))
+    said(run("sinks", "pause", "log"))
+    assert roused == []
+    said(run("sinks", "resume", "log"))
+    said(run("sinks", "add", f"file:{tmp_path}/other"))
+    assert roused == [True, True]
 
 
 def test_from_now_skips_what_is_recorded(
