@@ -18,12 +18,28 @@ def main() -> None:
     cli(prog_name="sessionpipe")
 
 
-if __name__ == "__main__":
-    # A hook starts this file by its path and with -I, which puts no folder of ours on the path; the
-    # one above the package goes last, so that nothing in it shadows another module.
-    import os
+def _be_the_package_of_this_file() -> None:
+    """Import ``sessionpipe`` from beside this file, whatever else the path may hold.
 
-    above = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
-    if above not in sys.path:
-        sys.path.append(above)
+    A hook starts this file by its path and with -I: the worker must be of the same installation as
+    the hook, and what is installed elsewhere must not take its place. The folder above goes last on
+    the path: our dependencies may be there, and nothing in it may shadow another module.
+    """
+    import os
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    package = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120
+    spec = spec_from_file_location(
+        "sessionpipe",
+        f"{package}{os.sep}__init__.py",
+        submodule_search_locations=[package],
+    )
+    if spec is not None and spec.loader is not None:
+        sys.modules["sessionpipe"] = module = module_from_spec(spec)
+        spec.loader.exec_module(module)
+    sys.path.append(os.path.dirname(package))  # noqa: PTH120
+
+
+if __name__ == "__main__":
+    _be_the_package_of_this_file()
     main()

@@ -20,6 +20,7 @@ from sessionpipe.harnesses.context import Context
 from sessionpipe.harnesses.files import Files
 from sessionpipe.harnesses.git import git_facts
 from sessionpipe.harnesses.titles import cut_title
+from sessionpipe.harnesses.transcripts import digest
 from sessionpipe.outbox import Outbox, Session, Transaction, encode
 from sessionpipe.privacy.secrets import RULESET, RULESET_VERSION, redact, redact_value
 from sessionpipe.protocol import PROTOCOL, new_id, rfc3339
@@ -269,7 +270,10 @@ def record_drafts(tx: Transaction, sessions: dict[tuple[str, str], Session], ite
         want = draft.get("memo", {}).get("transcript")
         if want and want.get("path"):
             owed = tx.pending_read(session) or {}
-            said = want.get("said") or (owed.get("said") if owed.get("path") == want["path"] else None)
+            # A digest: the message itself has not been redacted, and may not rest in the outbox.
+            said = digest(want.get("said") or "")
+            if said is None and owed.get("path") == want["path"]:
+                said = owed.get("said")
             tx.queue_read(
                 session,
                 {

@@ -79,7 +79,7 @@ class Fifo:
         fresh = os.open(self._path, os.O_RDONLY | flags)
         if not stat.S_ISFIFO(os.fstat(fresh).st_mode):
             os.close(fresh)
-            raise OSError(f"{self._path} is not a FIFO; remove it")
+            raise OSError(f"{os.fspath(self._path)} is not a FIFO; remove it")
         self._reading = fresh
         # A writing end of our own, or every hook that closes its end would leave us an end-of-file
         # that reads as "ready" for ever.

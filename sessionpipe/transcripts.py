@@ -102,6 +102,10 @@ class TranscriptReader:
                 tx.postpone_read(session, due)
             elif settled:
                 tx.settle_read(session)
+            elif reading.exchanges:
+                # There may be more than one reading takes at once.
+                due = now_ms
+                tx.postpone_read(session, due)
             else:
                 tx.postpone_read(session, due)
             faults.point("transcript.inserted")

@@ -43,6 +43,19 @@ _TROUBLE_S = (1.0, 2.0, 5.0, 15.0, 30.0)
 _PRUNE_EVERY_S = 3600.0
 
 
+def _version() -> object:
+    """What tells one installed version from another; None when it was uninstalled."""
+    try:
+        info = Path(__file__).with_name("__init__.py").stat()
+    except OSError:
+        return None
+    return info.st_mtime_ns, info.st_size, info.st_ino
+
+
+# Taken while this is being imported: an upgrade right afterwards must be seen as one.
+_RUNNING = _version()
+
+
 def main() -> int:
     """Run the worker a hook started; its exit status."""
     private_umask()
@@ -314,7 +327,8 @@ class Worker:
         from sessionpipe.outbox import Outbox
         from sessionpipe.spool import Spool
 
-        make_private(self.state.root)
+        if not self._lock.still_there():
+            return "gone"  # Uninstalled in this very moment: leave no trace of ours.
         spool = Spool(self.state.spool)
         spool.prepare()
         outbox = Outbox.open(self.state.outbox)
@@ -322,7 +336,6 @@ class Worker:
         intake = Intake(outbox, spool, machine=self.machine, log=self.log, committed=self._recorded)
         self.stuck = intake.stuck
         self._reader.start()
-        version = _version()
         trouble, active, pruned = 0, time.monotonic(), 0.0
         handler = self._on_signals()
         try:
@@ -347,7 +360,7 @@ class Worker:
                     return "gone"
                 if self._stop.is_set():
                     return "stopped"
-                if _version() != version:
+                if _version() != _RUNNING:
                     return "replaced"
                 if until is not None and now >= until:
                     return "late"
@@ -522,15 +535,6 @@ class Worker:
 
 def _now_ms() -> int:
     return int(time.time() * 1000)
-
-
-def _version() -> object:
-    """What tells one installed version from another; None when it was uninstalled."""
-    try:
-        info = Path(__file__).with_name("__init__.py").stat()
-    except OSError:
-        return None
-    return info.st_mtime_ns, info.st_size, info.st_ino
 
 
 def foreground(state: State, config: Path) -> bool:

@@ -6,6 +6,11 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# How long an example takes is the machine's business, never a test's.
+settings.register_profile("sessionpipe", deadline=None)
+settings.load_profile("sessionpipe")
 
 _SHARED = Path(__file__).resolve().parent.parent.parent / "shared"
 

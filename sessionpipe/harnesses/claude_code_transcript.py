@@ -31,7 +31,7 @@ import msgspec
 
 from sessionpipe.harnesses import jsonl
 from sessionpipe.harnesses.files import Files, Opened
-from sessionpipe.harnesses.transcripts import SIDE_CHARS, Exchange, Reading, Want
+from sessionpipe.harnesses.transcripts import SIDE_CHARS, Exchange, Reading, Want, digest
 from sessionpipe.protocol import rfc3339
 
 #: How far back a first reading looks for the prompt to begin at, and how much text one reading returns.
@@ -516,10 +516,9 @@ def _is_over(turn: Turn, want: Want) -> bool:
         return False
     if turn.hooks_ran_ms is not None and turn.hooks_ran_ms >= want.ended_ms:
         return True
-    said = _squashed(want.said or "")
-    if turn.error is not None and said in ("", _squashed(turn.error)):
+    if turn.error is not None and want.said in (None, digest(turn.error)):
         return True
-    return said != "" and said in map(_squashed, turn.last_words)
+    return want.said is not None and want.said in map(digest, turn.last_words)
 
 
 def _has_ended(talk: Conversation, want: Want) -> bool:
@@ -527,11 +526,6 @@ def _has_ended(talk: Conversation, want: Want) -> bool:
     if want.final or talk.latest_ms >= want.ended_ms:
         return True
     return talk.open is None and bool(talk.over) and _is_over(talk.over[-1], want)
-
-
-def _squashed(text: str) -> str:
-    # The harness joins and trims a message's blocks in its own way.
-    return "".join(text.split())
 
 
 def _exchange(turn: Turn, want: Want) -> Exchange:

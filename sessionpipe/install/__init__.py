@@ -70,6 +70,8 @@ def install(
     wanted = _chosen(names)
     path = _launcher(state)
     launcher.command(path, "x", "y")
+    if not dry_run:
+        make_private(state.root)
     with _alone(state, dry_run):
         reports = [_install_launcher(state, config, dry_run)]
         manifest = Manifest(state)
@@ -289,12 +291,11 @@ def _refuse_mixed(wanted: Sequence[Target], env: Mapping[str, str], manifest: Ma
 
 @contextmanager
 def _alone(state: State, dry_run: bool) -> Iterator[None]:
-    if dry_run:
+    if dry_run or not state.root.is_dir():
         yield
         return
     from filelock import FileLock, Timeout
 
-    make_private(state.root)
     try:
         with FileLock(state.root / "install.lock", timeout=10):
             yield

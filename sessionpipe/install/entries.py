@@ -53,7 +53,8 @@ def merge(text: str, target: Target, launcher: Path, memory: Memory | None) -> s
         _container(document, target.at[:depth], "object", {}, memory)
     for event, entry in entries.items():
         place = (*target.at, event)
-        _container(document, place, "array", [], memory)
+        if _container(document, place, "array", [entry], memory):
+            continue
         while len(found := _units(document, place, target.harness)) > 1:
             document.remove(found[-1])
         if not found:
@@ -159,16 +160,18 @@ def _units(document: Document, place: Place, harness: str) -> list[Place]:
     return units
 
 
-def _container(document: Document, place: Place, kind: str, empty: Any, memory: Memory | None) -> None:
-    """See to it that a container of ``kind`` is at ``place``."""
+def _container(document: Document, place: Place, kind: str, content: Any, memory: Memory | None) -> bool:
+    """See to it that a container of ``kind`` is at ``place``; True when it had to be made, of ``content``."""
     node = document.get(place)
     if node is None:
         if memory is not None:
             memory.made.append(_name(place))
-        _insert(document, place[:-1], str(place[-1]), empty, memory)
-    elif node.kind != kind:
+        _insert(document, place[:-1], str(place[-1]), content, memory)
+        return True
+    if node.kind != kind:
         what = f'"{place[-1]}"' if place else "the top level"
         raise WrongShape(f"{what} is no {kind} at line {document.line(node)}")
+    return False
 
 
 def _insert(document: Document, place: Place, key: str | None, value: Any, memory: Memory | None) -> None:

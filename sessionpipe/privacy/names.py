@@ -40,6 +40,8 @@ def kind(name: str) -> Kind | None:
     if not words:
         return None
     *before, last = words
+    if last == "pwd" and not before:
+        return "token"  # A shell's PWD is a folder.
     if last in _list("password"):
         return "password"
     if last == "pass":
@@ -49,7 +51,13 @@ def kind(name: str) -> Kind | None:
     if last == "key":
         return _key(before)
     if last.endswith(_fused()):
-        return "password" if last.endswith(("password", "passwd", "passphrase", "secret", "pwd")) else "token"
+        return (
+            None
+            if last == "oldpwd"
+            else "password"
+            if last.endswith(("password", "passwd", "passphrase", "secret", "pwd"))
+            else "token"
+        )
     if last in ("keys", "tokens", "secrets", "passwords", "auth", "cookie", "cookies"):
         return None if before and before[-1] in _list("token_not") | _list("key_not") else "key"
     if last.endswith("token"):

@@ -126,6 +126,8 @@ def _name_of(name: Any, place: Any, container: Any) -> str | None:
     return name if isinstance(name, str) else None
 
 
+# A seed phrase has 24 words; a value of more is a text, in which the rules for texts look.
+_WORDS = 24
 _NAME_KEYS = ("name", "Name", "key", "Key", "variable", "env")
 _SCHEME = re.compile(r"(?i)(?:bearer|basic|token|apikey|bot|digest)\s+")
 
@@ -133,6 +135,8 @@ _SCHEME = re.compile(r"(?i)(?:bearer|basic|token|apikey|bot|digest)\s+")
 def _under(name: str | None, value: str) -> str | None:
     """What ``value`` becomes under ``name``; None when the name says nothing."""
     if name is None or (found := kind(name)) is None or values.is_placeholder(value):
+        return None
+    if len(value.split(None, _WORDS)) > _WORDS:
         return None
     if found == "key":
         if "cookie" in name.lower():

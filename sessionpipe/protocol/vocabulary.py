@@ -65,7 +65,7 @@ class Session(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     url: str | UnsetType = UNSET
     account_id: str | UnsetType = UNSET
     attended: bool | UnsetType = UNSET
-    parent_id: Annotated[str, Meta(pattern=SESSION_ID)] | None | UnsetType = UNSET
+    parent_id: Annotated[str, Meta(pattern=SESSION_ID)] | UnsetType | None = UNSET
     launched_by: Lineage | UnsetType = UNSET
     delegated_by: Lineage | UnsetType = UNSET
 

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 from sessionpipe.install import launcher
@@ -31,8 +32,8 @@ def run() -> None:
         bare = [sys.executable, "-I", "-S", "-c", "pass"]
         ours = ["/bin/sh", "-c", launcher.command(state.launcher, "claude-code", "PostToolUse")]
         for label, size, budget in (("2KB", 2 << 10, 1.15), ("64KB", 64 << 10, 1.6), ("1MB", 1 << 20, 1.6)):
-            payload = b"x" * size
-            hook_s, bare_s = ratio(lambda: seconds(ours, payload, env), lambda: seconds(bare, b"", env), RUNS)
+            fire = partial(seconds, ours, b"x" * size, env)
+            hook_s, bare_s = ratio(fire, lambda: seconds(bare, b"", env), RUNS)
             show(f"hook-{label}", hook_s / bare_s, "x-bare-start", budget)
         burst(state, env)
 

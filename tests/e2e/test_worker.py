@@ -201,7 +201,7 @@ class TestLeaving:
 
     def test_it_leaves_when_its_state_directory_is_gone(self, machine: Machine) -> None:
         machine.hook("claude-code", "PostToolUse", tool("toolu_1"))
-        wait_for(machine.worker, "a worker")
+        wait_for(lambda: machine.worker() and drained(machine), "a worker that has recorded it")
         shutil.rmtree(machine.state.root)
         wait_for(lambda: not machine.workers(), "it to leave")
         assert not machine.state.root.exists()

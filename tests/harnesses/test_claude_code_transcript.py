@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sessionpipe.harnesses import jsonl
 from sessionpipe.harnesses.claude_code_transcript import exchanges, is_ask
 from sessionpipe.harnesses.files import Files, Opened
-from sessionpipe.harnesses.transcripts import SIDE_CHARS, Exchange, Reading, Want
+from sessionpipe.harnesses.transcripts import SIDE_CHARS, Exchange, Reading, Want, digest
 from sessionpipe.paths import data_dir
 from sessionpipe.protocol import rfc3339
 
@@ -46,7 +46,10 @@ def test_a_recorded_session_is_read_as_it_happened(fixture: Path, tmp_path: Path
     for read in told["reads"]:
         file.write_bytes(b"".join(lines[: read["lines"]]))
         want = Want(
-            read["said"], read["final"], jsonl.epoch_ms(told["since"]), jsonl.epoch_ms(read["ended"]) or 0
+            digest(read["said"] or ""),
+            read["final"],
+            jsonl.epoch_ms(told["since"]),
+            jsonl.epoch_ms(read["ended"]) or 0,
         )
         reading = exchanges(str(file), cursor, want, Files())
         assert [exchange._asdict() for exchange in reading.exchanges] == read["exchanges"]
@@ -289,7 +292,7 @@ def test_where_only_the_queue_has_the_words_they_are_taken_from_it(script: Scrip
 
 
 def at_stop(file: Path, script: Script, said: str | None, cursor: dict[str, Any] | None = None) -> Reading:
-    return exchanges(file, cursor or {}, Want(said, False, None, script.now), Files())
+    return exchanges(file, cursor or {}, Want(digest(said or ""), False, None, script.now), Files())
 
 
 def test_the_last_words_are_waited_for(script: Script, tmp_path: Path) -> None:
@@ -362,7 +365,7 @@ def test_an_end_read_late_is_found_although_the_next_turn_runs(script: Script, t
     script.asks("one").says("Done.")
     stopped = script.now
     script.asks("two").says("Done.")
-    reading = exchanges(script.write(tmp_path), {}, Want("Done.", False, None, stopped), Files())
+    reading = exchanges(script.write(tmp_path), {}, Want(digest("Done."), False, None, stopped), Files())
     assert (said_in(reading), reading.complete) == ([("one", "Done.")], True)
 
 
@@ -395,13 +398,15 @@ def test_the_later_of_two_ends_read_first_answers_the_earlier_too(script: Script
     script.asks("ask").says("answer")
     file = script.write(tmp_path)
     ended = exchanges(file, {}, Want(None, True, None, script.now + 50), Files())
-    stopped = exchanges(file, ended.cursor, Want("answer", False, None, script.now + 10), Files())
+    stopped = exchanges(file, ended.cursor, Want(digest("answer"), False, None, script.now + 10), Files())
     assert (said_in(ended), said_in(stopped), stopped.complete) == ([("ask", "answer")], [], True)
 
 
 def test_an_unanswered_prompt_is_kept_for_the_next_read(script: Script, tmp_path: Path) -> None:
     script.asks("one").says("answer").asks("two")
-    first = exchanges(script.write(tmp_path), {}, Want("answer", False, None, script.now - 1), Files())
+    first = exchanges(
+        script.write(tmp_path), {}, Want(digest("answer"), False, None, script.now - 1), Files()
+    )
     script.says("and this")
     second = at_stop(script.write(tmp_path), script, "and this", first.cursor)
     assert said_in(first) + said_in(second) == [("one", "answer"), ("two", "and this")]
@@ -415,7 +420,7 @@ def test_an_unanswered_prompt_is_kept_for_the_next_read(script: Script, tmp_path
 )
 def test_a_transcript_that_is_not_there_holds_nothing(path: Any) -> None:
     for final in (False, True):
-        reading = exchanges(path, {"at": 5}, Want("said", final, None, NEVER), Files())
+        reading = exchanges(path, {"at": 5}, Want(digest("said"), final, None, NEVER), Files())
         assert reading == Reading([], {"at": 5}, complete=final)
 
 
@@ -542,7 +547,7 @@ def test_only_the_end_of_a_large_transcript_is_read(
     script.asks("now").uses()
     seen = script.now
     file = script.says("answer").write(tmp_path)
-    first = exchanges(file, {}, Want("answer", False, seen, script.now), Files())
+    first = exchanges(file, {}, Want(digest("answer"), False, seen, script.now), Files())
     assert said_in(first) == [("now", "answer")]
     assert sum(bytes_read) < file.stat().st_size / 10
     bytes_read.clear()
@@ -671,8 +676,8 @@ def test_whenever_it_is_read_every_exchange_comes_once_whole_and_in_order(
         # The file may be behind the hook, and is looked at until the end is in it.
         for size in sorted(data.draw(st.lists(st.integers(grown, max(grown, written)), max_size=3))):
             grown = size
-            read(size, Want(end.said, False, None, end.ms))
+            read(size, Want(digest(end.said or ""), False, None, end.ms))
         grown = max(grown, min(len(text), written + data.draw(st.integers(0, 400))))
-        assert read(grown, Want(end.said, False, None, end.ms)).complete
+        assert read(grown, Want(digest(end.said or ""), False, None, end.ms)).complete
     read(len(text), Want(None, True, None, script.now))
     assert found == talk
