@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -20,7 +21,7 @@ import msgspec
 
 from sessionpipe.cli.common import Fail, config_path, echo_json, printable, state
 from sessionpipe.cli.render import STYLES, Tone, ago, colour_wanted, tilde
-from sessionpipe.cli.status import gather, standing
+from sessionpipe.cli.status import count, gather, standing
 from sessionpipe.cli.store import looking
 from sessionpipe.config import FILE, ConfigError, load
 from sessionpipe.install.netfs import network_file_system
@@ -150,10 +151,8 @@ def _wrong_with(check: str, root: Path) -> Iterator[Finding]:
 
 
 def _everything(root: Path, limit: int = 10_000) -> Iterator[Path]:
-    for count, path in enumerate(root.rglob("*")):
-        if count == limit:
-            return
-        yield path
+    # Bounded: a spool may hold very many jobs, and one that is open to others says it for all.
+    yield from islice(root.rglob("*"), limit)
 
 
 def _room(check: str, root: Path) -> Iterator[Finding]:
@@ -193,7 +192,7 @@ def _outbox(place: State) -> Iterator[Finding]:
     except Fail as error:
         yield Finding("outbox", "fail", error.message)
         return
-    yield Finding("outbox", "ok", f"{events} events of {sessions} sessions")
+    yield Finding("outbox", "ok", f"{count(events, 'event')} of {count(sessions, 'session')}")
 
 
 # --- the way of an event ------------------------------------------------------------------------
@@ -209,7 +208,7 @@ def _worker(place: State) -> Iterator[Finding]:
         yield Finding(
             "worker",
             "fail",
-            f"{len(stale)} jobs have waited for more than a minute; the worker is {who}",
+            f"{count(len(stale), 'job')} waiting for more than a minute; the worker is {who}",
             look if alive else f"sessionpipe flush; {look}",
         )
     else:
@@ -232,7 +231,7 @@ def _rejected(place: State) -> Iterator[Finding]:
     yield Finding(
         "jobs",
         "warn",
-        f"{len(names)} were set aside because they could not be understood; the newest:",
+        f"{count(len(names), 'job')} set aside because not understood; the newest:",
         f"look into {spool.rejected}; what you delete there is gone",
     )
     now = int(time.time() * 1000)

@@ -121,7 +121,8 @@ def sink_data(sink: SinkConfig, row: SinkState | None, behind: int, now_ms: int)
     return {
         "name": sink.name,
         "kind": sink.kind,
-        "target": sink.target,
+        # Without a query, which some receivers take a key in.
+        "target": sink.target.partition("?")[0] if sink.kind == "http" else sink.target,
         "tier": sink.tier,
         "effective_tier": sink.tier if row.max_tier is None else min(sink.tier, row.max_tier),
         "position": row.position,
@@ -160,7 +161,7 @@ def _show(report: dict[str, Any], now_ms: int) -> None:
     say(f"  settings  {tilde(report['config'])}")
     life = f"running, process {worker['pid']}" if worker["alive"] else "at rest; the next hook starts it"
     say(f"  worker    {life}")
-    say(f"  recorded  {_count(report['events'], 'event')} of {_count(report['sessions'], 'session')}")
+    say(f"  recorded  {count(report['events'], 'event')} of {count(report['sessions'], 'session')}")
     rejected = f", {jobs['rejected']} set aside (`sessionpipe doctor` says why)" if jobs["rejected"] else ""
     say(f"  jobs      {jobs['waiting']} waiting{rejected}", "needs" if jobs["rejected"] else "plain")
     say("")
@@ -185,7 +186,7 @@ def _show(report: dict[str, Any], now_ms: int) -> None:
 
 def standing(sink: dict[str, Any], now_ms: int) -> str:
     """How a sink does, in words."""
-    said = [f"{_count(sink['behind'], 'event')} behind" if sink["behind"] else "up to date"]
+    said = [f"{count(sink['behind'], 'event')} behind" if sink["behind"] else "up to date"]
     if sink["paused"]:
         said.append(sink["reason"] if sink["reason"] == "paused by you" else f"paused: {sink['reason']}")
     elif sink["reason"]:
@@ -194,7 +195,7 @@ def standing(sink: dict[str, Any], now_ms: int) -> str:
         wait = datetime.fromisoformat(sink["next_attempt"]).timestamp() * 1000 - now_ms
         said.append(f"next attempt in {duration(max(wait, 0))}")
     if sink["dropped"]:
-        said.append(f"{_count(sink['dropped'], 'event')} given up")
+        said.append(f"{count(sink['dropped'], 'event')} given up")
     return "; ".join(said)
 
 
@@ -205,7 +206,8 @@ def _tier(sink: dict[str, Any]) -> str:
     return f"tier {sink['tier']}" + (f" (the receiver takes {sink['effective_tier']})" if capped else "")
 
 
-def _count(number: int, what: str) -> str:
+def count(number: int, what: str) -> str:
+    """``1 event``, ``2 events``."""
     return f"{number:,} {what}{'s' * (number != 1)}".replace(",", " ")
 
 

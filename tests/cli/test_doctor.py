@@ -90,7 +90,7 @@ def test_the_newest_jobs_set_aside_are_shown_with_their_reasons(run: Any, place:
         (place.spool / "rejected" / f"{number}.json").write_bytes(msgspec.json.encode(record))
     (place.spool / "rejected" / "9.json").write_bytes(b"torn")
     jobs = look(run)["jobs"]
-    assert jobs[0]["message"].startswith("6 were set aside")
+    assert jobs[0]["message"].startswith("6 jobs set aside")
     assert "9.json: cannot be read" in jobs[1]["message"]
     assert "codex Stop" in jobs[2]["message"] and "because 4" in jobs[2]["message"]
     assert len(jobs) == 4

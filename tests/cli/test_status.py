@@ -87,7 +87,7 @@ SINKS = """
 [[sinks]]
 name = "board"
 kind = "http"
-url = "https://board.example/in"
+url = "https://board.example/in?key=hush"
 tier = 2
 token = "hush"
 
