@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -41,6 +42,8 @@ STALE_JOB_S = 60
 SLOW = 2.0
 RUNS = 7
 REJECTED_SHOWN = 3
+#: More of a kind are not worth counting.
+WIDE_COUNTED = 1000
 
 
 class Finding(NamedTuple):
@@ -76,7 +79,7 @@ def doctor(as_json: bool) -> None:
 def examine(place: State, config_dir: Path) -> Iterator[Finding]:
     """Every finding. A check that cannot be made is a finding too, and keeps no other from being made."""
     checks: list[tuple[str, Callable[[], Iterator[Finding]]]] = [
-        ("state", lambda: _folder("state", place.root)),
+        ("state", lambda: _folder(place.root)),
         ("settings", lambda: _settings(config_dir)),
         ("outbox", lambda: _outbox(place)),
         ("worker", lambda: _worker(place)),
@@ -95,27 +98,27 @@ def examine(place: State, config_dir: Path) -> Iterator[Finding]:
 # --- places -------------------------------------------------------------------------------------
 
 
-def _folder(check: str, root: Path) -> Iterator[Finding]:
+def _folder(root: Path) -> Iterator[Finding]:
     if not root.exists():
         above = next(folder for folder in root.absolute().parents if folder.exists())
         if os.access(above, os.W_OK):
-            yield Finding(check, "ok", f"{tilde(str(root))} is not there yet; the first event makes it")
+            yield Finding("state", "ok", f"{tilde(str(root))} is not there yet; the first event makes it")
         else:
             yield Finding(
-                check,
+                "state",
                 "fail",
                 f"{root} is not there and cannot be made: {above} is not writable by you",
-                f"make it yours, or set SESSIONPIPE_{check.upper()}_DIR to a folder that is",
+                "make it yours, or set SESSIONPIPE_STATE_DIR to a folder that is",
             )
         return
-    wrong = list(_wrong_with(check, root))
+    wrong = list(_wrong_with(root))
     yield from wrong
     if not any(finding.level == "fail" for finding in wrong):
-        yield Finding(check, "ok", f"{tilde(str(root))} is yours alone and writable")
-    yield from _room(check, root)
+        yield Finding("state", "ok", f"{tilde(str(root))} is yours alone and writable")
+    yield from _room(root)
     if kind := network_file_system(root):
         yield Finding(
-            check,
+            "state",
             "warn",
             f"{root} is on a network file system ({kind}), where locks and renames promise less:"
             " an event may be lost or recorded twice",
@@ -123,44 +126,46 @@ def _folder(check: str, root: Path) -> Iterator[Finding]:
         )
 
 
-def _wrong_with(check: str, root: Path) -> Iterator[Finding]:
+def _wrong_with(root: Path) -> Iterator[Finding]:
     info = root.stat()
     if not stat.S_ISDIR(info.st_mode):
-        yield Finding(check, "fail", f"{root} is no folder", "move it away")
+        yield Finding("state", "fail", f"{root} is no folder", "move it away")
         return
     if info.st_uid != os.getuid():
         yield Finding(
-            check,
+            "state",
             "fail",
             f"{root} belongs to user {info.st_uid}, not to you: hooks record nothing there",
             f"sudo chown -R {os.getuid()} {root}",
         )
     elif not os.access(root, os.W_OK | os.X_OK):
-        yield Finding(check, "fail", f"{root} is not writable: hooks record nothing", f"chmod u+rwx {root}")
-    wide = [
-        path for path in (root, *_everything(root)) if path.lstat().st_mode & 0o077 and not path.is_symlink()
-    ]
+        yield Finding("state", "fail", f"{root} is not writable: hooks record nothing", f"chmod u+rwx {root}")
+    wide = list(islice(_open_to_others(root), WIDE_COUNTED))
     if wide:
         more = f" and {len(wide) - 1} more below it" if len(wide) > 1 else ""
         yield Finding(
-            check,
+            "state",
             "fail",
             f"{wide[0]}{more} can be read by other users of this machine",
             f"chmod -R go-rwx {root}",
         )
 
 
-def _everything(root: Path, limit: int = 10_000) -> Iterator[Path]:
-    # Bounded: a spool may hold very many jobs, and one that is open to others says it for all.
-    yield from islice(root.rglob("*"), limit)
+def _open_to_others(root: Path) -> Iterator[Path]:
+    for folder, _, names in os.walk(root):
+        for path in (Path(folder), *(Path(folder, name) for name in names)):
+            with suppress(FileNotFoundError):  # A worker may be taking jobs away.
+                mode = path.lstat().st_mode
+                if mode & 0o077 and not stat.S_ISLNK(mode):
+                    yield path
 
 
-def _room(check: str, root: Path) -> Iterator[Finding]:
+def _room(root: Path) -> Iterator[Finding]:
     free = shutil.disk_usage(root).free
     if free < LITTLE_ROOM:
         level: Level = "fail" if free < NO_ROOM else "warn"
         yield Finding(
-            check, level, f"{free >> 20} MiB are free below {root}", "make room; events wait or are lost"
+            "state", level, f"{free >> 20} MiB are free below {root}", "make room; events wait or are lost"
         )
 
 

@@ -60,6 +60,12 @@ def test_a_state_directory_that_is_not_writable_fails(run: Any, place: State) ->
     place.root.chmod(0o700)
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a folder away")
+def test_a_state_directory_of_somebody_else_fails(run: Any, place: State) -> None:
+    os.chown(place.root, 12_345, -1)
+    assert "belongs to user 12345" in look(run)["state"][0]["message"]
+
+
 def test_a_config_that_does_not_parse_fails_with_its_line(run: Any, config_file: Path) -> None:
     config_file.write_text("[[sinks]]\nname = \n")
     (finding,) = look(run)["settings"]
