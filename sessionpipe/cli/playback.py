@@ -110,6 +110,23 @@ def _timed(text: str) -> list[tuple[int, str]]:
     return timed
 
 
+def grow(transcripts: Sequence[Transcript], written: list[int], until_ms: int) -> None:
+    """Append what had been written by ``until_ms`` of the recording, as if it were written now.
+
+    ``written`` counts each transcript's lines so far, and is brought up to date.
+    """
+    for index, transcript in enumerate(transcripts):
+        due = [line for at, line in transcript.lines[written[index] :] if at <= until_ms]
+        if not due:
+            continue
+        written[index] += len(due)
+        transcript.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # A reader compares these times with the hooks'.
+        now = rfc3339(int(time.time() * 1000))
+        with transcript.path.open("a", encoding="utf-8") as file:
+            file.writelines(f"{_at(line, now)}\n" for line in due)
+
+
 class Stage:
     """A machine of its own for one play: home, state and settings in a temporary folder.
 
@@ -146,22 +163,10 @@ class Stage:
         written = [0] * len(recording.transcripts)
         took = []
         for hook in recording.hooks:
-            self._grow(recording.transcripts, written, hook.at_ms)
+            grow(recording.transcripts, written, hook.at_ms)
             took.append(self.fire(harness, hook))
-        self._grow(recording.transcripts, written, sys.maxsize)
+        grow(recording.transcripts, written, sys.maxsize)
         return took
-
-    def _grow(self, transcripts: Sequence[Transcript], written: list[int], until_ms: int) -> None:
-        for index, transcript in enumerate(transcripts):
-            due = [line for at, line in transcript.lines[written[index] :] if at <= until_ms]
-            if not due:
-                continue
-            written[index] += len(due)
-            transcript.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            # As if it happened now: a reader compares these times with the hooks'.
-            now = rfc3339(int(time.time() * 1000))
-            with transcript.path.open("a", encoding="utf-8") as file:
-                file.writelines(f"{_at(line, now)}\n" for line in due)
 
     def fire(self, harness: str, hook: Hook) -> float:
         """Run the hook as the harness did; how long that took in milliseconds."""
