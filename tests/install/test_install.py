@@ -8,6 +8,7 @@ import shutil
 import stat
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -506,6 +507,26 @@ def test_a_dry_run_shows_and_writes_nothing(person: Person) -> None:
     ]
     assert person.everything() == before
     assert person.state.launcher.exists()
+
+
+def test_uninstalling_where_nothing_was_installed_makes_nothing(person: Person) -> None:
+    person.has(person.claude)
+    assert person.uninstall() == []
+    assert not person.state.root.exists()
+
+
+def test_two_at_once_take_turns(person: Person) -> None:
+    from filelock import FileLock
+
+    person.has(person.claude)
+    person.state.root.mkdir(parents=True)
+    with ThreadPoolExecutor() as pool:
+        with FileLock(person.state.root / "install.lock"):
+            waiting = pool.submit(person.install)
+            with pytest.raises(TimeoutError):
+                waiting.result(0.2)
+            assert not (person.claude / "settings.json").exists()
+    assert did(waiting.result())[0] == ("claude-code", "created")
 
 
 def test_an_unknown_harness_is_refused_before_anything_is_written(person: Person) -> None:
