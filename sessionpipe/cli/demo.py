@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import shutil
 import statistics
 import string
 import sys
@@ -229,12 +230,21 @@ class Show:
             raise Fail("the events the credential was planted in did not come through; please report it")
         self.say("  gone: it is in none of the four outputs and in no file of the state directory", "good")
         self.heading("next")
-        for command, why in (
-            ("sessionpipe install", "hook your agents; `uninstall` undoes it"),
-            ("sessionpipe tail", "watch them, live"),
-            ("sessionpipe sinks add file:~/agents.ndjson --tier 1", "send it somewhere"),
-        ):
-            self.say(f"  {pad(command, 53)} {why}")
+        steps = (
+            ("install", "hook your agents; `uninstall` undoes it"),
+            ("tail", "watch them, live"),
+            ("sinks add file:~/agents.ndjson --tier 1", "send it somewhere"),
+        )
+        name = called()
+        wide = max(len(f"{name} {command}") for command, _ in steps)
+        for command, why in steps:
+            self.say(f"  {pad(f'{name} {command}', wide)}  {why}")
+
+
+def called() -> str:
+    """How this program is called here: by its path, where its name alone would not find it."""
+    path = sys.argv[0]
+    return path if Path(path).name == "sessionpipe" and not shutil.which("sessionpipe") else "sessionpipe"
 
 
 def given(recording: Recording, call_id: str) -> dict[str, Any]:
