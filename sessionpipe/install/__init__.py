@@ -161,7 +161,7 @@ def _install_file(target: Target, path: Path, run: Path, manifest: Manifest, dry
         record = manifest.records.get(_key(path))
         if standing == "missing":
             before = None if seen.data is None else digest(seen.data)
-            folders = [str(folder) for folder in files.missing_folders(path)]
+            folders = [*(record.folders if record else []), *map(str, files.missing_folders(path))]
             record = Record(target.harness, before, seen.data is None, folders, Memory())
         elif record is None:
             # Another installation's entries: what it had to make for them is not known.
@@ -198,6 +198,8 @@ def _uninstall_file(
         new = kind.strip(text, target, record.memory if record else None) if text.strip() else text
         if new != text:
             yield _give_back(target, seen, text, new, record, dry_run)
+        elif seen.data is None and record is not None and not dry_run:
+            files.remove_folders([Path(folder) for folder in record.folders])
     except (LeftAlone, NotPlainJson) as error:
         # One that holds nothing of ours is nobody's concern here.
         if seen is None or _OUR_NAME in (seen.data or b""):

@@ -189,16 +189,24 @@ def _drop(document: Document, target: Target, keep: set[str], memory: Memory | N
         place: Place = (*target.at, event)
         removed = False
         while units := _units(document, place, target.harness):
-            _remove(document, units[-1], memory)
             removed = True
-        while removed and place and _emptied(document, place) and _mine(place, memory):
+            if _alone(document, place, units) and _mine(place, memory):
+                break
+            _remove(document, units[-1], memory)
+        while removed and place and _mine(place, memory) and (units or _emptied(document, place)):
             _remove(document, place, memory)
-            place = place[:-1]
+            place, units = place[:-1], []
 
 
 def _remove(document: Document, place: Place, memory: Memory | None) -> None:
     blanks = memory.blanks if memory else {}
     document.remove(place, blanks.get(_name(place[:-1]), ""))
+
+
+def _alone(document: Document, place: Place, units: list[Place]) -> bool:
+    """Whether the list at ``place`` consists of ``units``, each a whole element."""
+    events = document.get(place)
+    return events is not None and len(events.items) == len({u for u in units if len(u) == len(place) + 1})
 
 
 def _emptied(document: Document, place: Place) -> bool:

@@ -40,7 +40,7 @@ class Node:
     key: str | None = None
     colon: str = ""  # what stands between the key and the value
     items: list[Node] = field(default_factory=list)
-    value: Any = None
+    value: Any = None  # of what is neither
 
     def child(self, step: str | int) -> Node | None:
         """The member or the element called ``step``."""

@@ -13,7 +13,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessionpipe.install.launcher import Answer, command, current, recognise, remove, script, write
+from sessionpipe.install.launcher import (
+    Answer,
+    command,
+    current,
+    recognise,
+    remove,
+    script,
+    script_cmd,
+    write,
+)
 from sessionpipe.paths import State
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="the launcher is a POSIX shell script")
@@ -236,6 +245,20 @@ def test_the_interpreter_is_named_as_it_was_called(tmp_path: Path) -> None:
     state = State(tmp_path)
     write(state, tmp_path, {})
     assert f"python='{sys.executable}'" in state.launcher.read_text()
+
+
+def test_the_windows_launcher_names_the_same_things() -> None:
+    # Read only: nobody has run it on Windows yet.
+    answers = {"antigravity": Answer("{}", ("PreToolUse",))}
+    places = (r"C:\py\python.exe", r"C:\sp\hook.py", r"C:\50%\state", r"C:\config")
+    lines = script_cmd(*places, answers).decode().split("\r\n")
+    assert 'if "%~1"=="antigravity" if not "%~2"=="PreToolUse" echo {}' in lines
+    assert r'set "SESSIONPIPE_STATE_DIR=C:\50%%\state"' in lines
+    assert r'"C:\py\python.exe" -I -S "C:\sp\hook.py" %* >nul 2>nul' in lines
+    assert lines[-2:] == ["exit /b 0", ""]
+    ours = recognise(r'"C:\50%\state\bin\sessionpipe-hook.cmd" codex Stop')
+    assert ours is not None
+    assert (ours.harness, ours.event) == ("codex", "Stop")
 
 
 @given(st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1))
