@@ -170,7 +170,7 @@ class Show:
     def played(self, took: list[float], bare: float, events: Sequence[Mapping[str, Any]]) -> None:
         self.say()
         self.say(
-            f"{len(took)} hooks fired without the pauses between them, {statistics.median(took):.0f} ms each"
+            f"{len(took)} hooks fired without the person's pauses, {statistics.median(took):.0f} ms each"
             f" (a bare Python start: {bare:.0f} ms); {len(events)} events"
         )
 

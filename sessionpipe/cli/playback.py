@@ -24,14 +24,18 @@ from typing import Any, NamedTuple
 
 import sessionpipe
 from sessionpipe.liveness import send, worker_alive
+from sessionpipe.outbox import Outbox
 from sessionpipe.paths import State
 from sessionpipe.protocol import rfc3339
+from sessionpipe.spool import Spool
 from sessionpipe.wake import LOOK
 
 #: Where the recorded person's home was; everything recorded lies below it.
 RECORDED_HOME = "/home/dev"
 _PACKAGE = Path(sessionpipe.__file__).parent
 _PATIENCE_S = 10.0
+#: A person took this long to read, to answer, to type.
+PAUSE_MS = 1000
 
 
 class Hook(NamedTuple):
@@ -159,14 +163,38 @@ class Stage:
         shutil.rmtree(self.root, ignore_errors=True)
 
     def play(self, harness: str, recording: Recording) -> list[float]:
-        """Fire every hook; how long each took as a whole process, in milliseconds."""
+        """Fire every hook; how long each took as a whole process, in milliseconds.
+
+        A pause of the recorded person's lasts as long as the worker needs, and no longer.
+        """
         written = [0] * len(recording.transcripts)
         took = []
+        before_ms = recording.hooks[0].at_ms
         for hook in recording.hooks:
+            if hook.at_ms - before_ms >= PAUSE_MS:
+                self._settle()
+            before_ms = hook.at_ms
             grow(recording.transcripts, written, hook.at_ms)
             took.append(self.fire(harness, hook))
         grow(recording.transcripts, written, sys.maxsize)
         return took
+
+    def _settle(self) -> None:
+        deadline = time.monotonic() + _PATIENCE_S
+        while time.monotonic() < deadline and not self._settled():
+            time.sleep(0.01)
+
+    def _settled(self) -> bool:
+        """Whether everything that was fired is recorded, and no transcript is being waited for."""
+        if not Spool(self.state.spool).empty():
+            return False
+        outbox = Outbox.look(self.state.outbox, follow=True)
+        if outbox is None:
+            return False
+        try:
+            return all(pending.due_ms is None for pending in outbox.pending_reads())
+        finally:
+            outbox.close()
 
     def fire(self, harness: str, hook: Hook) -> float:
         """Run the hook as the harness did; how long that took in milliseconds."""
