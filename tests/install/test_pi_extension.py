@@ -172,7 +172,7 @@ def test_any_event_is_posted_in_bounded_size(stage: Stage, ev: dict[str, Any]) -
 
 @pytest.mark.parametrize(
     "launcher",
-    ["exit 1", "kill -9 $$", "exec <&-; exit 0", "yes; yes >&2"],
+    ["exit 1", "kill -9 $$", "exec <&-; exit 0", "head -c 200000 /dev/zero; head -c 200000 /dev/zero >&2"],
     ids=["fails", "dies", "reads nothing", "is noisy"],
 )
 def test_a_broken_launcher_is_never_noticed(tmp_path: Path, launcher: str) -> None:
