@@ -17,6 +17,7 @@ const WAITING = 64 * 1024 * 1024; // of events that wait for their turn
 const HOOK_MS = 10_000; // a hook that takes longer is hung
 const STUCK_MS = 2_000; // when Pi leaves, it waits as long as events are taken, but not this long for one
 const GOODBYE_MS = 10_000; // nor this long for all
+const OVERTAKE_MS = 200; // how long a hook may take to look at the clock
 
 // One queue a process, whatever /reload, /new and /resume make of this module: order is across them.
 const queue = (globalThis[Symbol.for("sessionpipe.pi.queue.1")] ??= {
@@ -287,6 +288,9 @@ function leave() {
     // It has not had all its input, so it has recorded nothing.
     running.child.kill("SIGKILL");
     queue.jobs.unshift(running.job);
+  } else if (running && queue.jobs.length > 0) {
+    // It can't be waited for any more; a moment keeps the next from overtaking it.
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, OVERTAKE_MS);
   }
   for (const job of queue.jobs.splice(0)) {
     const timeout = Math.floor(Math.min(STUCK_MS, until - performance.now()));
