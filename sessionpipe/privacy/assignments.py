@@ -7,6 +7,7 @@ secret is followed by a sign, and every keyword of :mod:`.shapes`; only those pl
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import cache
 from typing import NamedTuple
 
@@ -33,57 +34,76 @@ def lowered(text: str) -> str:
     return low if len(low) == len(text) else text.translate(_LOWER)
 
 
-class _Group:
-    NAME, CLOSERS, SIGN, FLAG, PROSE, KEYWORD = range(1, 7)
+class _Scan(NamedTuple):
+    """The one pass: its pattern, and what the last group of a match says was found."""
+
+    pattern: re.Pattern[str]
+    #: By group: a way to look closer, or a keyword.
+    found: dict[int, str | tuple[str, str]]
 
 
 @cache
-def _scan() -> re.Pattern[str]:
+def _scan() -> _Scan:
     rules = load("secrets@1")
-    stems = "|".join(map(re.escape, rules["names"]["stems"]))
-    nouns = "|".join(map(re.escape, sorted(rules["prose"]["nouns"], key=len, reverse=True)))
-    verbs = "|".join(sorted(rules["prose"]["verbs"], key=len, reverse=True))
-    before = "|".join(f"(?<={re.escape(word)} )" for word in rules["prose"]["before"])
-    words = "|".join(map(re.escape, sorted(shapes.keywords(), key=len, reverse=True)))
-    return re.compile(
-        rf"((?:{stems})[a-z0-9_.\-]{{0,48}}+)({_CLOSERS})({_SIGN})"
-        rf"|(--?(?=[a-z0-9_-]{{0,40}}(?:{stems}))[a-z][a-z0-9_-]{{1,60}}+)[ \t]{{1,4}}+(?=[^\s-])"
-        rf"|((?:{nouns})s?(?:[ \t]{_WORD}){{0,6}}?[ \t]{{1,3}}(?:{verbs})[ \t]{{1,3}}|(?:{before})(?:{nouns})[ \t])"
-        rf"|({words})"
-    )
+    names, prose = rules["names"], rules["prose"]
+    stems, nouns = _either(names["stems"]), _either(prose["nouns"])
+    assigned = rf"([a-z0-9_.\-]{{0,48}}+)({_CLOSERS})({_SIGN})"
+    named = rf"(?=[a-z][a-z0-9_-]{{0,40}}(?:{stems})|(?:{stems}))([a-z][a-z0-9_-]{{1,60}}+)"
+    flag = rf"(?<![\w-]-)-?+{named}[ \t]{{1,4}}+(?=[^\s-])"
+    said = rf"s?(?:[ \t]{_WORD}){{0,6}}?[ \t]{{1,3}}(?:{_either(prose['verbs'])})[ \t]{{1,3}}()"
+    rows: list[tuple[str | tuple[str, str], str, str]] = [
+        ("assigned", stem, assigned) for stem in names["stems"]
+    ]
+    rows += [("flag", "-", flag)]
+    rows += [("said", noun, said) for noun in prose["nouns"]]
+    rows += [("said", word, rf"[ \t](?:the[ \t])?(?:{nouns})[ \t]()") for word in prose["before"]]
+    rows += [((word, then), word, f"()(?={then})" if then else "()") for word, then in shapes.keywords()]
+    # Each word is looked for at its rarest letter, what comes before it being looked back at, and
+    # each alternative begins with that letter: `re` then skips, in C, all that cannot begin one.
+    letters: dict[str, list[tuple[str | tuple[str, str], str]]] = {}
+    for what, word, rest in rows:
+        at = min(range(len(word)), key=lambda index: _RARITY.find(word[index]))
+        back = f"(?<={re.escape(word)})" if at else ""
+        letters.setdefault(word[at], []).append((what, re.escape(word[at + 1 :]) + back + rest))
+    branches, found, groups = [], {}, 0
+    for letter, same in letters.items():
+        for what, rest in same:
+            groups += re.compile(rest).groups
+            found[groups] = what
+        branches.append(f"{re.escape(letter)}(?:{'|'.join(rest for _, rest in same)})")
+    return _Scan(re.compile("|".join(branches)), found)
+
+
+#: Letters and signs of code, JSON and prose, rarest first.
+_RARITY = "&^!;|?@~$+%*<>#`][jqz=}{k/(v)wxb\\.'-gypfmuc_:h,ldrnsoiat\"e0123456789 "
+
+
+def _either(words: Iterable[str]) -> str:
+    return "|".join(map(re.escape, sorted(words, key=len, reverse=True)))
 
 
 class Found(NamedTuple):
     """What one pass over a text found: the secrets, and the keywords that call for other rules."""
 
     spans: list[Span]
-    keywords: set[str]
+    keywords: set[tuple[str, str]]
 
 
 def find(text: str) -> Found:
     """The secrets that names and sentences tell of in ``text``, and the keywords of the other rules."""
-    low = lowered(text)
+    pattern, found = _scan()
     spans: list[Span] = []
-    words: set[str] = set()
+    words: set[tuple[str, str]] = set()
     done = 0
-    for match in _scan().finditer(low):
-        which = match.lastindex
-        if which == _Group.KEYWORD:
-            words.add(match[0])
-            continue
-        # A keyword may be hidden in what an assignment matched ("authorization:", "cookie=").
-        if which == _Group.SIGN:
-            words.update(word for word in _NAMED_KEYWORDS if word in match[1])
-        if match.start() < done:
-            continue
-        span = _LOOK[which or 0](text, match)
-        if span is not None:
+    for match in pattern.finditer(lowered(text)):
+        what = found[match.lastindex or 0]
+        if isinstance(what, tuple):
+            words.add(what)
+        elif match.start() >= done and (span := _LOOK[what](text, match)):
             spans.append(span)
             done = span[1]
     return Found(spans, words)
 
-
-_NAMED_KEYWORDS = ("authorization", "cookie", "bearer", "signature")
 
 #: An unquoted value, in a program and on a line of its own; a backslash belongs to it unless it escapes.
 _BARE = r"""(?:[^\s"'`\\,;&<>|(){}\[\]\x00-\x1f]++|\\(?![nrtu"'\\/`]))++"""
@@ -112,7 +132,8 @@ class _Place(NamedTuple):
 
 
 def _assigned(text: str, match: re.Match[str]) -> Span | None:
-    start, end = match.span(_Group.NAME)
+    sign_group = match.lastindex or 0
+    start, end = match.start(), match.end(sign_group - 2)
     name, start = _whole_name(text, start, end)
     found = kind(name.strip("-_."))
     if " " in name or found is None:
@@ -122,10 +143,10 @@ def _assigned(text: str, match: re.Match[str]) -> Span | None:
         found = _with_word_before(text, start, name, found)
         if found is None:
             return None
-    sign = match[_Group.SIGN].strip()
+    sign = match[sign_group].strip()
     at = match.end()
     if sign == ">":
-        return _xml(text, at, found) if before == "<" and not match[_Group.CLOSERS] else None
+        return _xml(text, at, found) if before == "<" and not match[sign_group - 1] else None
     if sign == ":":
         if text.startswith("//", at):
             return None
@@ -135,7 +156,7 @@ def _assigned(text: str, match: re.Match[str]) -> Span | None:
     constant = len(name) >= 3 and name == name.upper()
     first_on_line = start == 0 or before in "\n" or text[start - 2 : start] == "\\n"
     strict = tight and (constant or name.startswith("--") or before in ("?", "&", ";") or first_on_line)
-    place = _Place(found, strict, sign, bool(match[_Group.CLOSERS]))
+    place = _Place(found, strict, sign, bool(match[sign_group - 1]))
     value = _VALUE.match(text, at)
     if value is None or (found == "key" and "cookie" in name.lower()):
         return None  # A cookie has a rule of its own.
@@ -253,7 +274,7 @@ def _may_go(content: str, found: Kind) -> bool:
 
 def _flag(text: str, match: re.Match[str]) -> Span | None:
     """``--password VALUE``."""
-    found = kind(text[match.start(_Group.FLAG) : match.end(_Group.FLAG)].strip("-"))
+    found = kind(text[slice(*match.span(match.lastindex or 0))])
     value = _VALUE.match(text, match.end())
     if found is None or value is None:
         return None
@@ -286,4 +307,4 @@ def _prose(text: str, match: re.Match[str]) -> Span | None:
 
 
 _OPENING = re.compile(r"""\\{0,3}["'`(*]{0,3}""")
-_LOOK = {_Group.SIGN: _assigned, _Group.FLAG: _flag, _Group.PROSE: _prose}
+_LOOK = {"assigned": _assigned, "flag": _flag, "said": _prose}

@@ -25,6 +25,7 @@ RULESET_VERSION = 1
 
 # Shorter than any secret with what names it ("pw=x" says nothing).
 _SHORTEST = 8
+_ESCAPES = ("\x1b", "u001b", "x1b", "033", "\\e")
 _ANSI = re.compile(r"(?:\x1b|\\u001b|\\x1b|\\033|\\e)\[[0-9;:]{0,24}[A-Za-z]")
 
 
@@ -43,7 +44,7 @@ def redact(text: str) -> str:
 def _spans(text: str) -> list[Span]:
     """Where the secrets of ``text`` are, in order, none touching another."""
     found = _found(text)
-    if _ANSI.search(text):
+    if any(sign in text for sign in _ESCAPES) and _ANSI.search(text):
         # A terminal's colour codes stick to a token or split it: look once more without them.
         found += _without_ansi(text)
     found.sort()

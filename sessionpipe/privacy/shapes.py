@@ -26,7 +26,10 @@ from sessionpipe.privacy.rules import load
 Span = tuple[int, int]
 
 _TOKEN = "A-Za-z0-9_.-"  # noqa: S105 (the characters of a token)
-_RUNS = re.compile(rf"(?:[{_TOKEN}]{{0,15}}+[^{_TOKEN}]++)*+([{_TOKEN}]{{16,}}+)")
+# It always matches, if only nothing: a search that failed at one place would begin again at the next.
+_RUNS = re.compile(
+    rf"(?:(?:[0-9a-f-]{{16,}}+(?![{_TOKEN}])|[{_TOKEN}]{{0,15}}+)[^{_TOKEN}]++)*+([{_TOKEN}]{{16,}}+|)"
+)
 
 
 def _edge(of: str = "") -> str:
@@ -97,8 +100,9 @@ def _cookie_values(text: str, start: int, end: int) -> list[Span]:
     ]
 
 
-_REST = re.compile(r"""[^\s"'<>`\\\x00-\x1f]{1,1024}""")
-_HOST = re.compile(r"(?:[A-Za-z0-9_.-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?(?=[/?#,;)\]}]|$)")
+_REST = re.compile(r"""[^\s"'<>`\\\x00-\x1f]{1,512}""")
+_HOST = re.compile(r"(?:[A-Za-z0-9_.-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{0,5})?(?=[/?#,;)\]}]|$)")
+_AUTHORITY_END = re.compile(r"[/?#]|$")
 
 
 def _userinfo(text: str) -> list[Span]:
@@ -108,25 +112,25 @@ def _userinfo(text: str) -> list[Span]:
     while at >= 0:
         start = at + 3
         at = text.find("://", start)
-        rest = _REST.match(text, start)
+        rest = _REST.match(text, start, at if at >= 0 else len(text))
         if rest and "@" in rest[0] and (span := _password(rest[0])):
             found.append((start + span[0], start + span[1]))
     return found
 
 
 def _password(rest: str) -> Span | None:
-    authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
+    """Where the password is in what stands behind ``://``."""
+    end = _AUTHORITY_END.search(rest)
+    authority = rest[: end.start()] if end else rest
     cut = authority.rfind("@")
-    if cut < 0 or not _HOST.match(rest, cut + 1) or ("." not in authority[cut:] and "@" in rest[cut + 1 :]):
-        # No host right behind: the password itself has a slash, a "?" or a "#".
-        port = re.search(r":(\d*)$", authority)
-        far = rest.rfind("@")
-        if cut < 0 and (":" not in authority or port):
+    if cut < 0 and (":" not in authority or authority.rpartition(":")[2].isdigit()):
+        return None  # A host, perhaps with a port; the "@" is the path's.
+    if cut < 0 or not _HOST.match(rest, cut + 1):
+        cut = rest.rfind("@")  # The password itself has a slash, a "?" or a "#".
+        if not _HOST.match(rest, cut + 1):
             return None
-        if far > cut and _HOST.match(rest, far + 1):
-            cut = far
-    if cut <= 0:
-        return None
+    elif "." not in authority[cut:] and _HOST.match(rest, far := rest.rfind("@") + 1) and "." in rest[far:]:
+        cut = far - 1
     user, colon, password = rest[:cut].partition(":")
     if not colon:
         return (0, cut) if len(user) >= 20 and values.is_generated(user) else None
@@ -225,27 +229,28 @@ class _Tables:
     tokens: re.Pattern[str]
     by_start: dict[str, list[Rule]]
     probes: list[tuple[re.Pattern[str], Rule]]
-    by_keyword: dict[str, list[Rule]]
+    #: By keyword, in lower case, and what must follow it.
+    by_keyword: dict[tuple[str, str], list[Rule]]
 
 
 @cache
 def _tables() -> _Tables:
     rules = load("secrets@1")
     runs: dict[str, list[Rule]] = {}
-    by_keyword: dict[str, list[Rule]] = {}
+    by_keyword: dict[tuple[str, str], list[Rule]] = {}
     for row in rules["vendor"]:
         for start, rule in _vendor_rules(row):
-            if row.get("anywhere"):
-                by_keyword.setdefault(start.lower(), []).append(rule)
-            else:
+            if "keywords" not in row:
                 runs.setdefault(start, []).append(rule)
+            for keyword in row.get("keywords", ()):
+                by_keyword.setdefault((keyword, row.get("then", "")), []).append(rule)
     probes = []
     for row in rules["rule"]:
         rule = _general_rule(row)
         if "probe" in row:
             probes.append((re.compile(row["probe"]), rule))
         for keyword in row.get("keywords", ()):
-            by_keyword.setdefault(keyword, []).append(rule)
+            by_keyword.setdefault((keyword, row.get("then", "")), []).append(rule)
     by_start = {
         start: [rule for other, found in runs.items() if _hides(start, other) for rule in found]
         for start in runs
@@ -263,7 +268,7 @@ def _hides(found: str, other: str) -> bool:
 def token_rules(text: str) -> list[Rule]:
     """The rules whose token may be in ``text``: those whose beginning stands in a long run."""
     runs = "\n".join(_RUNS.findall(text))
-    if not runs:
+    if len(runs) < 16:
         return []
     tables = _tables()
     found = [rule for start in sorted(set(tables.tokens.findall(runs))) for rule in tables.by_start[start]]
@@ -271,12 +276,11 @@ def token_rules(text: str) -> list[Rule]:
     return list(dict.fromkeys(found))
 
 
-def keywords() -> Iterable[str]:
-    """The keywords, in lower case, that call for :func:`keyword_rules`."""
-    return _tables().by_keyword
+def keywords() -> list[tuple[str, str]]:
+    """What calls for :func:`keyword_rules`: words in lower case, each with a pattern of what must follow."""
+    return list(_tables().by_keyword)
 
 
-def keyword_rules(found: Iterable[str]) -> list[Rule]:
+def keyword_rules(found: Iterable[tuple[str, str]]) -> list[Rule]:
     """The rules that any of the keywords ``found`` calls for, each once."""
-    rules = {rule.id: rule for word in sorted(found) for rule in _tables().by_keyword[word]}
-    return list(rules.values())
+    return list(dict.fromkeys(rule for keyword in sorted(found) for rule in _tables().by_keyword[keyword]))
