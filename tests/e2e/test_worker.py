@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 import uuid
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +19,7 @@ from typing import Any
 import pytest
 
 from sessionpipe.liveness import send
+from sessionpipe.protocol import rfc3339
 from sessionpipe.spool import Spool
 from tests.e2e.machine import HOOK, Machine, wait_for
 
@@ -125,6 +127,40 @@ def test_killed_at_a_fault_point_nothing_is_lost_and_the_file_has_everything_onc
     assert [(e["id"], e["session"]["seq"]) for e in delivered] == [
         (e["id"], e["session"]["seq"]) for e in machine.events()
     ]
+
+
+@pytest.mark.parametrize("fault", ["transcript.read", "transcript.inserted", "outbox.committed:2"])
+def test_killed_while_a_transcript_is_read_its_exchange_is_recorded_exactly_once(
+    machine: Machine, fault: str
+) -> None:
+    transcript = machine.home / ".claude" / "projects" / "-w" / f"{SESSION}.jsonl"
+    transcript.parent.mkdir(parents=True)
+    now = rfc3339(int(time.time() * 1000))
+    lines = [
+        {"type": "user", "message": {"role": "user", "content": "ask"}},
+        {
+            "type": "assistant",
+            "message": {"id": "m", "model": "claude-x", "content": [{"type": "text", "text": "yes"}]},
+        },
+    ]
+    transcript.write_text(
+        "".join(
+            json.dumps({"uuid": str(n), "isSidechain": False, "timestamp": now, "sessionId": SESSION, **line})
+            + "\n"
+            for n, line in enumerate(lines)
+        )
+    )
+    ended = {
+        **tool("x"),
+        "hook_event_name": "Stop",
+        "last_assistant_message": "yes",
+        "transcript_path": str(transcript),
+    }
+    machine.hook("claude-code", "Stop", ended, SESSIONPIPE_NO_WORKER="1")
+    assert machine.sessionpipe("flush", check=False, SESSIONPIPE_FAULT=fault).returncode == -9
+    machine.sessionpipe("flush")
+    said = [e["data"] for e in machine.events() if e["type"] == "turn.transcript"]
+    assert [(one["turn"], one["user"], one["assistant"]) for one in said] == [(1, "ask", "yes")]
 
 
 class TestStarting:

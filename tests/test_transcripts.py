@@ -1,0 +1,167 @@
+"""Transcript reads: rows that wait for a file, and exchanges that are recorded once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessionpipe.harnesses.transcripts import digest
+from sessionpipe.outbox import Outbox
+from sessionpipe.protocol import rfc3339
+from sessionpipe.transcripts import FIRST_POLL_MS, PATIENCE_MS, TranscriptReader
+from tests.schema import assert_valid
+
+SESSION = "3f0c2f2e-6a51-4d7b-9a55-0d3c5f1f5a10"
+START = 1_795_976_000_000
+
+
+class Scene:
+    """A session of Claude Code whose turns end, and whose transcript is written when the test says."""
+
+    def __init__(self, root: Path) -> None:
+        self.outbox = Outbox.open(root / "outbox.db")
+        self.file = root / "projects" / "-w" / f"{SESSION}.jsonl"
+        self.file.parent.mkdir(parents=True)
+        self.logged: list[str] = []
+        self.reader = TranscriptReader(self.outbox, log=lambda level, message: self.logged.append(message))
+        with self.outbox.transaction() as tx:
+            tx.save(tx.session("claude-code", SESSION, START))
+
+    def turn_ends(self, at_ms: int, said: str | None, *, final: bool = False) -> None:
+        with self.outbox.transaction() as tx:
+            session = tx.session("claude-code", SESSION, at_ms)
+            want = {"path": str(self.file), "said": digest(said or ""), "final": final, "ended_ms": at_ms}
+            tx.queue_read(session, want, at_ms, at_ms)
+
+    def hook_comes(self, at_ms: int) -> None:
+        with self.outbox.transaction() as tx:
+            tx.wake_read(tx.session("claude-code", SESSION, at_ms), at_ms)
+
+    def write(self, kind: str, text: str, at_ms: int) -> None:
+        content: Any = text if kind == "user" else [{"type": "text", "text": text}]
+        record = {
+            "type": kind,
+            "uuid": f"{kind}-{at_ms}",
+            "isSidechain": False,
+            "timestamp": rfc3339(at_ms),
+            "sessionId": SESSION,
+            "message": {"role": kind, "content": content, "id": f"m-{at_ms}", "model": "claude-opus-5-5"},
+        }
+        with self.file.open("a") as file:
+            file.write(json.dumps(record) + "\n")
+
+    def transcripts(self) -> list[tuple[int, str, str]]:
+        events = [json.loads(row.body) for row in self.outbox.read(0, 100)]
+        for event in events:
+            assert_valid(event)
+        return [(e["data"]["turn"], e["data"]["user"], e["data"]["assistant"]) for e in events]
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Iterator[Scene]:
+    scene = Scene(tmp_path)
+    yield scene
+    scene.outbox.close()
+
+
+def test_a_file_that_is_complete_is_read_at_once(scene: Scene) -> None:
+    scene.write("user", "ask", START + 10)
+    scene.write("assistant", "answer", START + 20)
+    scene.turn_ends(START + 30, "answer")
+    assert scene.reader.step(START + 31) is None
+    assert scene.transcripts() == [(1, "ask", "answer")]
+    assert scene.outbox.pending_reads() == []
+
+
+def test_a_file_that_is_late_is_waited_for_and_read_once(scene: Scene) -> None:
+    scene.write("user", "ask", START + 10)
+    scene.turn_ends(START + 30, "answer")
+    due = scene.reader.step(START + 30)
+    assert due == START + 30 + FIRST_POLL_MS
+    assert scene.transcripts() == []
+    scene.write("assistant", "answer", START + 60)
+    assert scene.reader.step(due) is None
+    assert scene.reader.step(due + 1_000) is None
+    assert scene.transcripts() == [(1, "ask", "answer")]
+
+
+def test_polling_slows_down_and_ends(scene: Scene) -> None:
+    scene.turn_ends(START, "answer")
+    looks = [START]
+    while due := scene.reader.step(looks[-1]):
+        looks.append(due)
+    assert looks[1] - looks[0] == FIRST_POLL_MS
+    assert PATIENCE_MS <= looks[-1] - START < 3 * PATIENCE_MS
+    assert len(looks) < 12
+    assert "late" in scene.logged[-1]
+
+
+def test_what_was_given_up_on_is_read_at_the_sessions_next_hook(scene: Scene) -> None:
+    scene.write("user", "ask", START + 10)
+    scene.turn_ends(START + 30, "answer")
+    scene.reader.step(START + 30 + PATIENCE_MS)
+    scene.write("assistant", "answer", START + 9_000)
+    assert scene.reader.step(START + 10_000) is None
+    assert scene.transcripts() == []
+    scene.hook_comes(START + 20_000)
+    scene.reader.step(START + 20_000)
+    assert scene.transcripts() == [(1, "ask", "answer")]
+
+
+def test_what_was_given_up_on_is_read_when_a_worker_starts(scene: Scene) -> None:
+    scene.write("user", "ask", START + 10)
+    scene.turn_ends(START + 30, "answer")
+    scene.reader.step(START + 30 + PATIENCE_MS)
+    scene.write("assistant", "answer", START + 9_000)
+    scene.reader.start(START + 20_000)
+    scene.reader.step(START + 20_000)
+    assert scene.transcripts() == [(1, "ask", "answer")]
+
+
+def test_turns_are_numbered_on_across_reads(scene: Scene) -> None:
+    for number in range(3):
+        at = START + 1_000 * number
+        scene.write("user", f"ask {number}", at + 10)
+        scene.write("assistant", f"answer {number}", at + 20)
+        scene.turn_ends(at + 30, f"answer {number}")
+        scene.reader.step(at + 31)
+    assert [turn for turn, _, _ in scene.transcripts()] == [1, 2, 3]
+
+
+def test_a_session_that_ended_is_owed_nothing_for_ever(scene: Scene) -> None:
+    scene.turn_ends(START, "never written", final=True)
+    assert scene.reader.step(START + PATIENCE_MS) is None
+    assert scene.outbox.pending_reads() == []
+
+
+def test_a_session_forgotten_meanwhile_stays_forgotten(scene: Scene) -> None:
+    scene.write("user", "ask", START + 10)
+    scene.write("assistant", "answer", START + 20)
+    scene.turn_ends(START + 30, "answer")
+    (pending,) = scene.outbox.pending_reads()
+    scene.outbox.forget("claude-code", SESSION, START + 40, 1, lambda seq: b"{}")
+    assert scene.reader._read(pending, START + 50) is None
+    assert [row.type for row in scene.outbox.read(0, 9)] == ["session.forgotten"]
+
+
+def test_a_clock_that_went_back_delays_nothing(scene: Scene) -> None:
+    scene.write("user", "ask", START + 10)
+    scene.turn_ends(START + 30, "answer")
+    scene.reader.step(START + 30)
+    scene.write("assistant", "answer", START + 40)
+    scene.reader.step(START - 3_600_000)
+    assert scene.transcripts() == [(1, "ask", "answer")]
+
+
+def test_what_a_person_said_passes_the_ruleset_before_it_is_cut(scene: Scene) -> None:
+    token = "ghp_" + "".join("abcdefghijABCDEFGHIJ0123456789"[(i * 7 + 3) % 30] for i in range(36))
+    scene.write("user", "x " * 9_990 + token, START + 10)
+    scene.write("assistant", "answer", START + 20)
+    scene.turn_ends(START + 30, "answer")
+    scene.reader.step(START + 31)
+    (row,) = scene.outbox.read(0, 9)
+    assert token[:12].encode() not in row.body
