@@ -164,7 +164,9 @@ def test_a_run_knows_who_started_it(stage: Stage) -> None:
 )
 def test_any_event_is_posted_in_bounded_size(stage: Stage, ev: dict[str, Any]) -> None:
     events = ["tool_execution_start", "tool_execution_end", "turn_end", "agent_settled", "ui_prompt_end"]
-    told = stage.play_lines([line(event, **ev) for event in [*events, "session_shutdown"]])
+    told = stage.play_lines(
+        [*(line(event, **ev) for event in events), line("session_shutdown", reason="quit")]
+    )
     assert told["answers"] == ["undefined"]
     assert [call["event"] for call in stage.calls()][:2] == events[:2]
     assert all(len(json.dumps(call)) < 700_000 for call in stage.calls())
