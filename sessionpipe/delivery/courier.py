@@ -22,6 +22,7 @@ from sessionpipe.delivery import backoff
 from sessionpipe.delivery.batch import Packed, Policy, pack
 from sessionpipe.delivery.outcome import Acked, Drop, LowerTier, Outcome, Pause, Retry, Split
 from sessionpipe.outbox import Outbox, Row, SinkState
+from sessionpipe.privacy.secrets import redact
 from sessionpipe.sinks import Log, Sink, Tail, build
 
 #: How many rows a step looks through at most: a cursor far behind moves in steps that can be stopped.
@@ -209,7 +210,7 @@ class Courier:
     def _settle(self, state: SinkState, packed: Packed, outcome: Outcome, now_ms: int) -> Step:
         """Act on a sink's answer: the one place where cursors move."""
         events = packed.batch.ids if packed.batch else ()
-        match outcome:
+        match _redacted(outcome):
             case Acked(rejected, max_tier):
                 self._moved(state, packed, lost=len(rejected), reached=bool(events), max_tier=max_tier)
                 for event_id, reason in rejected:
@@ -300,6 +301,12 @@ class Courier:
 
     def _log(self, level: str, message: str) -> None:
         self._log_line(level, f"sink {self._config.name}: {message}")
+
+
+def _redacted(outcome: Outcome) -> Outcome:
+    """The answer with its words redacted: a receiver may quote what it was sent, and they are stored."""
+    words = {name: redact(getattr(outcome, name)) for name in ("error", "reason") if hasattr(outcome, name)}
+    return msgspec.structs.replace(outcome, **words) if words else outcome
 
 
 def _named(ids: tuple[str, ...]) -> str:

@@ -287,6 +287,19 @@ def test_a_pause_waits_for_the_person_and_says_why(outbox: Outbox) -> None:
     assert here.state.sent == 1
 
 
+@pytest.mark.parametrize("outcome", [Retry, Pause])
+def test_what_a_receiver_quotes_back_is_redacted_before_it_is_kept(
+    outbox: Outbox, outcome: type[Retry] | type[Pause]
+) -> None:
+    token = "ghp_" + "".join("abcdefghijABCDEFGHIJ0123456789"[(i * 7 + 3) % 30] for i in range(36))
+    record(outbox)
+    here = desk(outbox, Scripted(outcome(f"bad event: {token}")))
+    here.drain()
+    assert token not in repr(here.state)
+    assert "bad event" in repr(here.state)
+    assert token not in "".join(here.lines)
+
+
 def test_a_pause_that_ends_with_the_process_is_not_kept(outbox: Outbox) -> None:
     record(outbox)
     sink = Scripted(Pause("stdout is closed", lasting=False))
