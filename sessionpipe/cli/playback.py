@@ -172,6 +172,8 @@ class Stage:
         before_ms = recording.hooks[0].at_ms
         for hook in recording.hooks:
             if hook.at_ms - before_ms >= PAUSE_MS:
+                # What an agent writes late, it writes within a moment.
+                grow(recording.transcripts, written, before_ms + PAUSE_MS // 2)
                 self._settle()
             before_ms = hook.at_ms
             grow(recording.transcripts, written, hook.at_ms)
@@ -180,7 +182,7 @@ class Stage:
         return took
 
     def _settle(self) -> None:
-        deadline = time.monotonic() + _PATIENCE_S
+        deadline = time.monotonic() + _PATIENCE_S / 4
         while time.monotonic() < deadline and not self._settled():
             time.sleep(0.01)
 

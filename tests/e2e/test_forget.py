@@ -15,7 +15,7 @@ from sessionpipe.cli.playback import Hook, Stage, load
 from sessionpipe.paths import data_dir
 from sessionpipe.protocol import short_id
 
-SCENARIO = data_dir("conformance") / "harness" / "claude-code" / "tui-basic"
+SCENARIO = data_dir("conformance") / "harness" / "claude-code" / "subagent"
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def session_of(hook: Hook) -> str:
 
 @pytest.mark.parametrize("worker", ["alive", "at rest"])
 def test_a_session_is_erased_and_the_sink_is_told_last(stage: Stage, worker: str) -> None:
-    recording = load(SCENARIO, stage.home, {"Say hello": "words to be forgotten"})
+    recording = load(SCENARIO, stage.home, {"Use a subagent": "words to be forgotten"})
     stage.play("claude-code", recording)
     stage.flush()
     session = session_of(recording.hooks[0])
@@ -71,7 +71,7 @@ def test_a_session_is_erased_and_the_sink_is_told_last(stage: Stage, worker: str
 
 
 def test_a_job_that_waited_is_forgotten_too_and_a_later_one_is_not(stage: Stage) -> None:
-    recording = load(SCENARIO, stage.home, {"Run ls": "waited too long"})
+    recording = load(SCENARIO, stage.home, {})
     first, prompt, *_, later = (h for h in recording.hooks if session_of(h) == session_of(recording.hooks[0]))
     session = session_of(first)
     stage.fire("claude-code", first)
