@@ -79,9 +79,9 @@ def silent(result: subprocess.CompletedProcess[bytes]) -> bool:
     return (result.returncode, result.stdout, result.stderr) == (0, b"", b"")
 
 
-@pytest.mark.parametrize("shell", ["sh", "dash", "bash", "zsh", "ksh", "busybox"])
+@pytest.mark.parametrize("shell", ["sh", "dash", "bash", "zsh", "ksh", "mksh"])
 def test_the_hook_gets_its_words_its_input_and_its_places(tmp_path: Path, shell: str) -> None:
-    if not (found := shutil.which(shell)) or shell == "busybox":
+    if not (found := shutil.which(shell)):
         pytest.skip(f"no {shell} here")
     place = Place(tmp_path)
     assert silent(place.run(shell=found))
