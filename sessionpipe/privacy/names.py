@@ -32,16 +32,14 @@ def kind(name: str) -> Kind | None:
     The name is read as words (``apiKey``, ``API_KEY`` and ``api-key`` are the same two); its last
     word says what it holds, those before it which one.
     """
-    if len(name) > 128:
-        return None
+    if len(name) > 128 or name in ("PWD", "OLDPWD"):
+        return None  # A shell's PWD is a folder.
     words = [word.lower() for word in _WORD.findall(name)]
     while len(words) > 1 and (words[-1].isdigit() or words[-1] in _list("tail")):
         words.pop()
     if not words:
         return None
     *before, last = words
-    if last == "pwd" and not before:
-        return "token"  # A shell's PWD is a folder.
     if last in _list("password"):
         return "password"
     if last == "pass":

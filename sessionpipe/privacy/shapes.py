@@ -18,7 +18,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from sessionpipe.privacy import values
 from sessionpipe.privacy.rules import load
@@ -27,8 +27,9 @@ Span = tuple[int, int]
 
 _TOKEN = "A-Za-z0-9_.-"  # noqa: S105 (the characters of a token)
 # It always matches, if only nothing: a search that failed at one place would begin again at the next.
+_UUID = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 _RUNS = re.compile(
-    rf"(?:(?:[0-9a-f-]{{16,}}+(?![{_TOKEN}])|[{_TOKEN}]{{0,15}}+)[^{_TOKEN}]++)*+([{_TOKEN}]{{16,}}+|)"
+    rf"(?:{_UUID}|(?:[0-9a-f]{{16,}}+(?![{_TOKEN}])|[{_TOKEN}]{{0,15}}+)[^{_TOKEN}]++)*+([{_TOKEN}]{{16,}}+|)"
 )
 
 
@@ -224,11 +225,9 @@ def _branches(node: dict[str, Any]) -> str:
     return parts[0] if len(parts) == 1 else f"(?:{'|'.join(parts)})"
 
 
-@dataclass(frozen=True)
-class _Tables:
-    tokens: re.Pattern[str]
+class _Tables(NamedTuple):
+    starts: re.Pattern[str]
     by_start: dict[str, list[Rule]]
-    probes: list[tuple[re.Pattern[str], Rule]]
     #: By keyword, in lower case, and what must follow it.
     by_keyword: dict[tuple[str, str], list[Rule]]
 
@@ -236,30 +235,29 @@ class _Tables:
 @cache
 def _tables() -> _Tables:
     rules = load("secrets@1")
-    runs: dict[str, list[Rule]] = {}
+    by_start: dict[str, list[Rule]] = {}
     by_keyword: dict[tuple[str, str], list[Rule]] = {}
     for row in rules["vendor"]:
         for start, rule in _vendor_rules(row):
             if "keywords" not in row:
-                runs.setdefault(start, []).append(rule)
+                by_start.setdefault(start, []).append(rule)
             for keyword in row.get("keywords", ()):
                 by_keyword.setdefault((keyword, row.get("then", "")), []).append(rule)
-    probes = []
     for row in rules["rule"]:
-        rule = _general_rule(row)
-        if "probe" in row:
-            probes.append((re.compile(row["probe"]), rule))
-        for keyword in row.get("keywords", ()):
-            by_keyword.setdefault((keyword, row.get("then", "")), []).append(rule)
-    by_start = {
-        start: [rule for other, found in runs.items() if _hides(start, other) for rule in found]
-        for start in runs
+        for keyword in row["keywords"]:
+            by_keyword.setdefault((keyword, row.get("then", "")), []).append(_general_rule(row))
+    # Where a word of a run begins, or behind the end of an escape that the run took with it.
+    escape = "[nrtbfv]|[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2}"
+    starts = rf"[\n_.\-](?:|(?<=\n)(?:{escape}))(?=({_tree(by_start)}))"
+    spoken = {
+        start: [rule for other, rules in by_start.items() if _hides(start, other) for rule in rules]
+        for start in by_start
     }
-    return _Tables(re.compile(_tree(runs)), by_start, probes, by_keyword)
+    return _Tables(re.compile(starts), spoken, by_keyword)
 
 
 def _hides(found: str, other: str) -> bool:
-    """Whether finding ``found`` may hide ``other``, which continues it, or begins inside it."""
+    """Whether finding ``found`` may hide ``other``, which goes on from it, or begins inside it."""
     return any(
         other.startswith(rest) or rest.startswith(other) for rest in (found[at:] for at in range(len(found)))
     )
@@ -270,10 +268,9 @@ def token_rules(text: str) -> list[Rule]:
     runs = "\n".join(_RUNS.findall(text))
     if len(runs) < 16:
         return []
-    tables = _tables()
-    found = [rule for start in sorted(set(tables.tokens.findall(runs))) for rule in tables.by_start[start]]
-    found += [rule for probe, rule in tables.probes if probe.search(runs)]
-    return list(dict.fromkeys(found))
+    starts, by_start, _ = _tables()
+    found = sorted(set(starts.findall("\n" + runs)))
+    return list(dict.fromkeys(rule for start in found for rule in by_start[start]))
 
 
 def keywords() -> list[tuple[str, str]]:
