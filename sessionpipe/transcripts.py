@@ -13,8 +13,9 @@ from collections.abc import Callable
 from sessionpipe import faults, harnesses
 from sessionpipe.harnesses import Want
 from sessionpipe.harnesses.files import Files
-from sessionpipe.intake import Draft, append
+from sessionpipe.intake import append
 from sessionpipe.outbox import Outbox, PendingRead
+from sessionpipe.seal import Draft
 
 FIRST_POLL_MS = 50
 PATIENCE_MS = 5_000

@@ -17,20 +17,19 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sessionpipe import faults
 from sessionpipe.liveness import Fifo, Lock, inherited_fifo, send, worker_alive
+from sessionpipe.parts import TROUBLE_S, Delivering, Part, Reading, now_ms
 from sessionpipe.paths import State, config_dir, make_private, private_umask, state_dir
-from sessionpipe.wake import FORCE, LOOK, wake
+from sessionpipe.wake import FORCE, LOOK
 
 if TYPE_CHECKING:
-    from sessionpipe.config import Config, SinkConfig
-    from sessionpipe.delivery.courier import Courier
+    from sessionpipe.config import Config
     from sessionpipe.outbox import Outbox
-    from sessionpipe.transcripts import TranscriptReader
 
 #: How long a worker with nothing to do waits for more: a turn's next tool call is rarely later.
 LINGER_S = 3.0
@@ -39,7 +38,6 @@ TAKEOVER_S = 10.0
 #: After so many failed connections in one life, somebody started elsewhere may see the network.
 BLIND_AFTER = 2
 _LONGEST_SLEEP_S = 60.0
-_TROUBLE_S = (1.0, 2.0, 5.0, 15.0, 30.0)
 _PRUNE_EVERY_S = 3600.0
 
 
@@ -88,7 +86,7 @@ def run(state: State, config: Path) -> None:
                     inherited = None
                 # A hook may have taken our reading end for a worker's. Only whoever holds the lock
                 # can promise that its job is seen.
-                if _waiting(state) and lock.acquire():
+                if waiting(state) and lock.acquire():
                     pass
                 else:
                     return
@@ -108,11 +106,12 @@ def run(state: State, config: Path) -> None:
             _again(state)
         if left in ("gone", "stopped") or (left == "yielded" and _handed_over(state)):
             return
-        if left != "sees again" and not _waiting(state, but=worker.stuck):
+        if left != "sees again" and not waiting(state, but=worker.stuck):
             return
 
 
-def _waiting(state: State, but: Collection[str] = ()) -> bool:
+def waiting(state: State, but: Collection[str] = ()) -> bool:
+    """Whether a job waits in the spool, those named in ``but`` aside."""
     from sessionpipe.spool import Spool
 
     return any(name not in but for name in Spool(state.spool).names())
@@ -122,7 +121,7 @@ def _handed_over(state: State) -> bool:
     """Whether the worker this one made way for has taken the lock, or there was nothing to make way for."""
     deadline = time.monotonic() + 2.0
     while time.monotonic() < deadline:
-        if worker_alive(state)[0] or not _waiting(state):
+        if worker_alive(state)[0] or not waiting(state):
             return True
         time.sleep(0.02)
     return False
@@ -134,139 +133,6 @@ def _again(state: State) -> None:
     program = str(Path(__file__).with_name("__main__.py"))
     with contextlib.suppress(OSError):
         os.execve(sys.executable, [sys.executable, "-I", program, "worker"], environment)  # noqa: S606
-
-
-class Part(threading.Thread):
-    """A part of the worker that works in its own thread: a step, a wait, a step.
-
-    ``wanted`` counts what it was woken for and ``seen`` what it has looked at, so that the main
-    thread never takes a part for idle that has not started on the last commit yet.
-    """
-
-    def __init__(self, name: str, worker: Worker) -> None:
-        super().__init__(name=name, daemon=True)
-        self._worker = worker
-        self._condition = threading.Condition()
-        self._wanted = 1
-        self._seen = 0
-        self._force = False
-        self._due_ms: int | None = None
-        self._working = True
-        self.ended = threading.Event()
-        self.stopping = threading.Event()
-
-    def notify(self, *, force: bool = False) -> None:
-        """There may be something to do."""
-        with self._condition:
-            self._wanted += 1
-            self._force |= force
-            self._condition.notify()
-
-    def stop(self) -> None:
-        """End after the current step."""
-        self.stopping.set()
-        self.notify()
-
-    def state(self) -> tuple[bool, int | None]:
-        """Whether it has nothing to do just now, and when it will have, in epoch milliseconds."""
-        if self.ended.is_set():
-            return True, None
-        with self._condition:
-            return not self._working and self._seen == self._wanted, self._due_ms
-
-    def run(self) -> None:
-        """Step until stopped; a step that fails is logged and tried again later."""
-        trouble = 0
-        try:
-            with self._opened() as outbox:
-                while not self.stopping.is_set():
-                    with self._condition:
-                        self._seen, self._working = self._wanted, True
-                        force, self._force = self._force, False
-                    try:
-                        again, due_ms = self.step(outbox, _now_ms(), force)
-                        trouble = 0
-                    except Exception as error:
-                        pause = _TROUBLE_S[min(trouble, len(_TROUBLE_S) - 1)]
-                        trouble += 1
-                        again, due_ms = False, _now_ms() + int(pause * 1000)
-                        self._worker.log("error", f"{self.name}: {error!r}; tried again in {pause:.0f} s")
-                    if not again:
-                        self._wait(due_ms)
-        except Exception as error:
-            self._worker.log("error", f"{self.name} ended: {error!r}")
-        finally:
-            self.ended.set()
-            self._worker.fifo.poke()
-
-    def _wait(self, due_ms: int | None) -> None:
-        with self._condition:
-            self._due_ms, self._working = due_ms, False
-            self._worker.fifo.poke()
-            timeout = None if due_ms is None else max(0, due_ms - _now_ms()) / 1000
-            # Bounded, so that a clock set back does not make a sink wait for it to catch up.
-            if self._seen == self._wanted:
-                self._condition.wait(min(timeout, _LONGEST_SLEEP_S) if timeout is not None else None)
-
-    @contextlib.contextmanager
-    def _opened(self) -> Iterator[Outbox]:
-        """This thread's own connection."""
-        from sessionpipe.outbox import Outbox
-
-        outbox = Outbox.open(self._worker.state.outbox)
-        try:
-            yield outbox
-        finally:
-            outbox.close()
-
-    def step(self, outbox: Outbox, now_ms: int, force: bool) -> tuple[bool, int | None]:
-        """Do one thing. Whether there is more at once; else when there may be, if that is known."""
-        raise NotImplementedError
-
-
-class Reading(Part):
-    """The transcript reader's thread."""
-
-    def __init__(self, worker: Worker) -> None:
-        super().__init__("transcripts", worker)
-        self._reader: TranscriptReader | None = None
-
-    def step(self, outbox: Outbox, now_ms: int, force: bool) -> tuple[bool, int | None]:
-        if self._reader is None:
-            from sessionpipe.transcripts import TranscriptReader
-
-            self._reader = TranscriptReader(outbox, log=self._worker.log, committed=self._worker.committed)
-            self._reader.start(now_ms)
-        return False, self._reader.step(now_ms)
-
-
-class Delivering(Part):
-    """One sink's courier in its thread."""
-
-    def __init__(self, worker: Worker, sink: SinkConfig) -> None:
-        super().__init__(f"sink {sink.name}", worker)
-        self.sink = sink
-        self.failed_connections = 0
-        self._courier: Courier | None = None
-
-    def step(self, outbox: Outbox, now_ms: int, force: bool) -> tuple[bool, int | None]:
-        if self._courier is None:
-            from sessionpipe.delivery.courier import Courier
-
-            self._courier = Courier(self.sink, outbox, stop=self.stopping, log=self._worker.log)
-        step = self._courier.step(now_ms, force=force)
-        if step.connect_failed:
-            self.failed_connections += 1
-        elif step.progress:
-            self.failed_connections = 0
-        return step.progress, step.wait_until_ms
-
-    def run(self) -> None:
-        try:
-            super().run()
-        finally:
-            if self._courier is not None:
-                self._courier.close()
 
 
 class Worker:
@@ -335,6 +201,7 @@ class Worker:
         self._reconfigure(outbox)
         intake = Intake(outbox, spool, machine=self.machine, log=self.log, committed=self._recorded)
         self.stuck = intake.stuck
+        self._renew_launcher()
         self._reader.start()
         trouble, active, pruned = 0, time.monotonic(), 0.0
         handler = self._on_signals()
@@ -347,7 +214,7 @@ class Worker:
                     trouble = 0
                 except Exception as error:
                     # A full disk, a locked database: nothing is lost, all of it waits.
-                    pause = _TROUBLE_S[min(trouble, len(_TROUBLE_S) - 1)]
+                    pause = TROUBLE_S[min(trouble, len(TROUBLE_S) - 1)]
                     trouble += 1
                     self.log("error", f"intake: {error!r}; tried again in {pause:.0f} s")
                 if force:
@@ -389,6 +256,25 @@ class Worker:
             with contextlib.suppress(Exception):
                 intake.finish()
             outbox.close()
+
+    def _renew_launcher(self) -> None:
+        """After an upgrade, write the launcher and its compiled hook anew.
+
+        Until then it runs ``hook.py`` itself, which is right and a little slower.
+        """
+        try:
+            compiled = (self.state.bin / "hook.pyc").stat().st_mtime_ns
+            if compiled > Path(__file__).with_name("hook.py").stat().st_mtime_ns:
+                return
+        except OSError:
+            return  # Nothing is installed.
+        from sessionpipe.install import launcher
+        from sessionpipe.install.targets import answers
+
+        try:
+            launcher.write(self.state, self._config_file.parent, answers())
+        except OSError as error:
+            self.log("warning", f"the launcher cannot be written anew: {error}")
 
     def _recorded(self) -> None:
         self._reader.notify()
@@ -488,7 +374,7 @@ class Worker:
         names = {sink.name for sink in self._config.sinks if sink.kind != "stdout"}
         positions = [sink.position for sink in outbox.sinks() if sink.name in names]
         up_to = min(positions, default=outbox.last_position()) if len(positions) == len(names) else 0
-        before = _now_ms() - self._config.retention_days * 86_400_000
+        before = now_ms() - self._config.retention_days * 86_400_000
         while outbox.prune(before, up_to):
             if not self._standing()[0]:
                 continue
@@ -533,10 +419,6 @@ class Worker:
             self.fifo.close()
 
 
-def _now_ms() -> int:
-    return int(time.time() * 1000)
-
-
 def foreground(state: State, config: Path) -> bool:
     """Work until interrupted, stdout sinks included; False when another worker holds the lock."""
     make_private(state.root)
@@ -551,114 +433,3 @@ def foreground(state: State, config: Path) -> bool:
         fifo.close()
         lock.release()
     return True
-
-
-def flush(state: State, config: Path, timeout_s: float = 30.0) -> list[str]:
-    """Record and deliver everything now, one attempt per sink whatever its backoff.
-
-    Wakes a live worker and waits for it, or does the work itself; stdout sinks are served here.
-    Returns within ``timeout_s`` with a sentence for each thing that is left.
-    """
-    deadline = time.monotonic() + timeout_s
-    make_private(state.root)
-    lock, fifo = Lock(state), Fifo(state.fifo)
-    mine = lock.acquire()
-    if not mine:
-        before = _attempts(state)
-        if not wake(state, FORCE):
-            # It makes way, or it is just leaving: either way the lock is free in a moment.
-            send(state.yielding, b"y")
-            mine = lock.acquire(TAKEOVER_S)
-        if not mine:
-            _wait_for(state, config, before, deadline)
-    if mine:
-        fifo.open()
-        worker = Worker(state, config, fifo=fifo, lock=lock, with_stdout=True)
-        try:
-            worker.serve(force=True, once=True, until=deadline)
-        finally:
-            fifo.close()
-            lock.release()
-        if _waiting(state) and time.monotonic() < deadline:
-            wake(state)
-    else:
-        _serve_stdout(state, config, deadline)
-    return leftovers(state, config)
-
-
-def _attempts(state: State) -> dict[str, tuple[int, int, int, str | None]]:
-    from sessionpipe.outbox import Outbox
-
-    outbox = Outbox.open(state.outbox)
-    try:
-        return {s.name: (s.failures, s.position, s.next_attempt_ms, s.paused) for s in outbox.sinks()}
-    finally:
-        outbox.close()
-
-
-def _wait_for(state: State, config: Path, before: dict[str, Any], deadline: float) -> None:
-    """Wait until a live worker has recorded everything and tried each sink once."""
-    while time.monotonic() < deadline:
-        now = _attempts(state)
-        # A worker in the background never serves stdout; that is done here afterwards.
-        left = leftovers(state, config, detail=True, stdout=False)
-        # A sink that failed since we asked has had its attempt.
-        if all(name and before.get(name, now.get(name)) != now.get(name) for name, _ in left):
-            return
-        if not worker_alive(state)[0]:
-            return
-        time.sleep(0.05)
-
-
-def _serve_stdout(state: State, config: Path, deadline: float) -> None:
-    from sessionpipe.config import ConfigError, load
-    from sessionpipe.delivery.courier import Courier
-    from sessionpipe.outbox import Outbox
-
-    try:
-        sinks = [sink for sink in load(config).sinks if sink.kind == "stdout" and not sink.paused]
-    except ConfigError:
-        return
-    outbox = Outbox.open(state.outbox)
-    try:
-        for sink in sinks:
-            outbox.add_sink(sink.name, 0)
-            courier = Courier(sink, outbox, stop=threading.Event(), log=lambda _level, _message: None)
-            while time.monotonic() < deadline and courier.step(_now_ms(), force=True).progress:
-                continue
-            courier.close()
-    finally:
-        outbox.close()
-
-
-def leftovers(state: State, config: Path, *, detail: bool = False, stdout: bool = True) -> list[Any]:
-    """What is not recorded or not delivered yet, as sentences; with ``detail`` as (sink or "", sentence)."""
-    from sessionpipe.config import ConfigError, load
-    from sessionpipe.outbox import Outbox
-    from sessionpipe.spool import Spool
-
-    left: list[tuple[str, str]] = []
-    waiting = len(Spool(state.spool).names())
-    if waiting:
-        left.append(("", f"{waiting} job{'s' * (waiting != 1)} not recorded yet"))
-    outbox = Outbox.open(state.outbox)
-    try:
-        if any(pending.due_ms is not None for pending in outbox.pending_reads()):
-            left.append(("", "a transcript is still being waited for"))
-        known = {sink.name: sink for sink in outbox.sinks()}
-        try:
-            sinks = [s for s in load(config).sinks if not s.paused and (stdout or s.kind != "stdout")]
-        except ConfigError as error:
-            left.append(("", f"{error}; nothing is delivered until it is mended"))
-            sinks = []
-        for sink in sinks:
-            row = known.get(sink.name)
-            behind = outbox.behind(row.position if row else 0)
-            if behind:
-                why = row and (row.paused or row.last_error)
-                left.append(
-                    (sink.name, f"sink {sink.name}: {behind} not delivered" + (f" ({why})" if why else ""))
-                )
-    finally:
-        outbox.close()
-    return left if detail else [sentence for _, sentence in left]

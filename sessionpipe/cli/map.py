@@ -98,7 +98,8 @@ def _lines(
     import msgspec
 
     from sessionpipe.harnesses import Context, Files
-    from sessionpipe.intake import enrich, seal, session_block
+    from sessionpipe.intake import enrich
+    from sessionpipe.seal import seal, session_block
 
     if not drafts:
         return []

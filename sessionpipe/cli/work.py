@@ -45,8 +45,8 @@ def flush() -> None:
     Example:
       sessionpipe flush
     """
+    from sessionpipe.flush import flush as run
     from sessionpipe.outbox import OutboxError
-    from sessionpipe.worker import flush as run
 
     try:
         left = run(state(), config_path())

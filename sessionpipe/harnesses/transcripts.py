@@ -18,9 +18,9 @@ class Want(NamedTuple):
     """The end that is awaited.
 
     ``said``: the :func:`digest` of the last assistant message, when the harness told us. ``final``: the
-    file will not grow any more. ``since_ms``: when the session's first hook ran; a session seen from its middle on begins
-    at the prompt that was being answered then (None: at the file's beginning). ``ended_ms``: when the
-    turn or the session ended.
+    file will not grow any more. ``since_ms``: when the session's first hook ran; a session seen from its
+    middle on begins at the prompt that was being answered then (None: at the file's beginning).
+    ``ended_ms``: when the turn or the session ended.
     """
 
     said: str | None

@@ -271,6 +271,16 @@ class TestLeaving:
         assert_exactly_once(machine, ["toolu_1", "toolu_2"])
 
 
+def test_after_an_upgrade_the_worker_writes_the_launcher_anew(machine: Machine) -> None:
+    machine.sessionpipe("install", "claude-code")
+    compiled = machine.state.bin / "hook.pyc"
+    fresh = compiled.read_bytes()
+    compiled.write_bytes(b"of an older version")
+    os.utime(compiled, (0, 0))
+    machine.hook("claude-code", "PostToolUse", tool("toolu_1"))
+    wait_for(lambda: compiled.read_bytes() == fresh, "the compiled hook")
+
+
 class TestBadInput:
     @pytest.mark.parametrize(
         "payload",

@@ -1,0 +1,171 @@
+"""The worker's threads: the transcript reader's and one courier's each, stepping and waiting."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Protocol
+
+from sessionpipe.liveness import Fifo
+from sessionpipe.paths import State
+
+if TYPE_CHECKING:
+    from sessionpipe.config import SinkConfig
+    from sessionpipe.delivery.courier import Courier
+    from sessionpipe.outbox import Outbox
+    from sessionpipe.transcripts import TranscriptReader
+
+_LONGEST_SLEEP_S = 60.0
+#: How long to wait after a step failed, the more often the longer.
+TROUBLE_S = (1.0, 2.0, 5.0, 15.0, 30.0)
+
+
+class Host(Protocol):
+    """What a part needs of its worker."""
+
+    state: State
+    fifo: Fifo
+
+    def log(self, level: str, message: str) -> None: ...
+
+    def committed(self) -> None: ...
+
+
+class Part(threading.Thread):
+    """A part of the worker that works in its own thread: a step, a wait, a step.
+
+    ``wanted`` counts what it was woken for and ``seen`` what it has looked at, so that the main
+    thread never takes a part for idle that has not started on the last commit yet.
+    """
+
+    def __init__(self, name: str, worker: Host) -> None:
+        super().__init__(name=name, daemon=True)
+        self._worker = worker
+        self._condition = threading.Condition()
+        self._wanted = 1
+        self._seen = 0
+        self._force = False
+        self._due_ms: int | None = None
+        self._working = True
+        self.ended = threading.Event()
+        self.stopping = threading.Event()
+
+    def notify(self, *, force: bool = False) -> None:
+        """There may be something to do."""
+        with self._condition:
+            self._wanted += 1
+            self._force |= force
+            self._condition.notify()
+
+    def stop(self) -> None:
+        """End after the current step."""
+        self.stopping.set()
+        self.notify()
+
+    def state(self) -> tuple[bool, int | None]:
+        """Whether it has nothing to do just now, and when it will have, in epoch milliseconds."""
+        if self.ended.is_set():
+            return True, None
+        with self._condition:
+            return not self._working and self._seen == self._wanted, self._due_ms
+
+    def run(self) -> None:
+        """Step until stopped; a step that fails is logged and tried again later."""
+        trouble = 0
+        try:
+            with self._opened() as outbox:
+                while not self.stopping.is_set():
+                    with self._condition:
+                        self._seen, self._working = self._wanted, True
+                        force, self._force = self._force, False
+                    try:
+                        again, due_ms = self.step(outbox, now_ms(), force)
+                        trouble = 0
+                    except Exception as error:
+                        pause = TROUBLE_S[min(trouble, len(TROUBLE_S) - 1)]
+                        trouble += 1
+                        again, due_ms = False, now_ms() + int(pause * 1000)
+                        self._worker.log("error", f"{self.name}: {error!r}; tried again in {pause:.0f} s")
+                    if not again:
+                        self._wait(due_ms)
+        except Exception as error:
+            self._worker.log("error", f"{self.name} ended: {error!r}")
+        finally:
+            self.ended.set()
+            self._worker.fifo.poke()
+
+    def _wait(self, due_ms: int | None) -> None:
+        with self._condition:
+            self._due_ms, self._working = due_ms, False
+            self._worker.fifo.poke()
+            timeout = None if due_ms is None else max(0, due_ms - now_ms()) / 1000
+            # Bounded, so that a clock set back does not make a sink wait for it to catch up.
+            if self._seen == self._wanted:
+                self._condition.wait(min(timeout, _LONGEST_SLEEP_S) if timeout is not None else None)
+
+    @contextlib.contextmanager
+    def _opened(self) -> Iterator[Outbox]:
+        """This thread's own connection."""
+        from sessionpipe.outbox import Outbox
+
+        outbox = Outbox.open(self._worker.state.outbox)
+        try:
+            yield outbox
+        finally:
+            outbox.close()
+
+    def step(self, outbox: Outbox, now_ms: int, force: bool) -> tuple[bool, int | None]:
+        """Do one thing. Whether there is more at once; else when there may be, if that is known."""
+        raise NotImplementedError
+
+
+class Reading(Part):
+    """The transcript reader's thread."""
+
+    def __init__(self, worker: Host) -> None:
+        super().__init__("transcripts", worker)
+        self._reader: TranscriptReader | None = None
+
+    def step(self, outbox: Outbox, now_ms: int, force: bool) -> tuple[bool, int | None]:
+        if self._reader is None:
+            from sessionpipe.transcripts import TranscriptReader
+
+            self._reader = TranscriptReader(outbox, log=self._worker.log, committed=self._worker.committed)
+            self._reader.start(now_ms)
+        return False, self._reader.step(now_ms)
+
+
+class Delivering(Part):
+    """One sink's courier in its thread."""
+
+    def __init__(self, worker: Host, sink: SinkConfig) -> None:
+        super().__init__(f"sink {sink.name}", worker)
+        self.sink = sink
+        self.failed_connections = 0
+        self._courier: Courier | None = None
+
+    def step(self, outbox: Outbox, now_ms: int, force: bool) -> tuple[bool, int | None]:
+        if self._courier is None:
+            from sessionpipe.delivery.courier import Courier
+
+            self._courier = Courier(self.sink, outbox, stop=self.stopping, log=self._worker.log)
+        step = self._courier.step(now_ms, force=force)
+        if step.connect_failed:
+            self.failed_connections += 1
+        elif step.progress:
+            self.failed_connections = 0
+        return step.progress, step.wait_until_ms
+
+    def run(self) -> None:
+        try:
+            super().run()
+        finally:
+            if self._courier is not None:
+                self._courier.close()
+
+
+def now_ms() -> int:
+    """The time as every part takes it: epoch milliseconds."""
+    return int(time.time() * 1000)
