@@ -7,6 +7,7 @@ struct names, a field above the tier, and a value that is not what its field hol
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Collection, Mapping
 from functools import cache
 from types import UnionType
@@ -23,6 +24,7 @@ from sessionpipe.protocol.vocabulary import VOCABULARY, Event, Field, Harness, S
 _Keep = Callable[[Any], Any]
 _GONE = object()
 
+_HASHED = re.compile("[0-9a-f]{8}")
 #: What identifies a session never changes, whatever it looks like.
 _IDENTITY = frozenset(("id", "seq", "parent_id", "launched_by", "delegated_by"))
 
@@ -116,7 +118,7 @@ def _without_person(session: Any, home: str | None, *, hashed: bool) -> Any:
     kept = _rewritten(kept, lambda text: _reduce(text, home))
     machine = session.get("machine")
     if isinstance(machine, str) and machine:
-        kept["machine"] = machine if hashed else persons.machine(machine)
+        kept["machine"] = machine if hashed and _HASHED.fullmatch(machine) else persons.machine(machine)
     return kept
 
 
