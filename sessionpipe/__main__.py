@@ -15,7 +15,13 @@ def main() -> None:
         sys.exit(worker())
     from sessionpipe.cli import cli
 
-    cli(prog_name="sessionpipe")
+    try:
+        cli(prog_name="sessionpipe")
+    except Exception as error:
+        # A fault of ours is one line too; where it happened is in the log, redacted.
+        from sessionpipe.cli.common import unexpected
+
+        sys.exit(unexpected(error))
 
 
 def _be_the_package_of_this_file() -> None:

@@ -132,6 +132,32 @@ def test_turns_are_numbered_on_across_reads(scene: Scene) -> None:
     assert [turn for turn, _, _ in scene.transcripts()] == [1, 2, 3]
 
 
+def test_an_end_that_was_read_along_with_an_earlier_one_is_not_waited_for(scene: Scene) -> None:
+    scene.write("user", "ask", START + 10)
+    scene.write("assistant", "answer", START + 20)
+    scene.turn_ends(START + 30, "answer")
+    (pending,) = scene.outbox.pending_reads()
+    # A headless run: its session's end is recorded while the transcript is being read for its stop.
+    scene.turn_ends(START + 40, "answer", final=True)
+    scene.reader._read(pending, START + 50)
+    assert scene.reader.step(START + 60) is None
+    assert scene.transcripts() == [(1, "ask", "answer")]
+    assert scene.outbox.pending_reads() == []
+
+
+def test_the_same_words_in_another_turn_are_waited_for(scene: Scene) -> None:
+    for at in (START, START + 60_000):
+        scene.write("user", "ask", at + 10)
+        if at == START:
+            scene.write("assistant", "Done.", at + 20)
+        scene.turn_ends(at + 30, "Done.")
+        scene.reader.step(at + 31)
+    assert scene.transcripts() == [(1, "ask", "Done.")]
+    scene.write("assistant", "Done.", START + 60_100)
+    scene.reader.step(START + 60_200)
+    assert scene.transcripts() == [(1, "ask", "Done."), (2, "ask", "Done.")]
+
+
 def test_a_session_that_ended_is_owed_nothing_for_ever(scene: Scene) -> None:
     scene.turn_ends(START, "never written", final=True)
     assert scene.reader.step(START + PATIENCE_MS) is None

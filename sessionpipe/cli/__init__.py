@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import io
+import sys
 
 import click
 
@@ -55,3 +57,7 @@ def cli() -> None:
     from sessionpipe.paths import private_umask
 
     private_umask()
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that cannot show a character shows another, and nothing fails for it.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")

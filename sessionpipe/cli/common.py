@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import sys
 from pathlib import Path
@@ -45,6 +46,25 @@ def echo_json(value: object) -> None:
     import msgspec
 
     click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+
+
+def unexpected(error: Exception) -> int:
+    """Say in one line that something nobody foresaw happened; the exit status."""
+    import traceback
+
+    from sessionpipe.log import log
+
+    where = "; ".join(
+        f"{Path(f.filename).name}:{f.lineno}" for f in traceback.extract_tb(error.__traceback__)[-6:]
+    )
+    kind = type(error).__name__
+    with contextlib.suppress(Exception):
+        if state().root.is_dir():
+            log(state(), "error", f"{kind}: {error} ({where})")
+    click.echo(
+        f"sessionpipe: a fault in sessionpipe itself: {printable(kind)} at {printable(where)}", err=True
+    )
+    return 1
 
 
 def usage(message: str) -> NoReturn:

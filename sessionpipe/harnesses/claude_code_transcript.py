@@ -37,6 +37,8 @@ from sessionpipe.protocol import rfc3339
 #: How far back a first reading looks for the prompt to begin at, and how much text one reading returns.
 _BACKWARDS = 64 << 20
 _READING_CHARS = 16 << 20
+#: How long before an end its last words may have been said to be taken for them unseen.
+_JUST_BEFORE_MS = 2_000
 
 # --- records --------------------------------------------------------------------------------------
 
@@ -440,7 +442,9 @@ def exchanges(path: str | Path | None, cursor: dict[str, Any], want: Want, files
             if talk.chars > _READING_CHARS:
                 whole = False
                 break
-        complete = whole and (known.done_ms >= want.ended_ms or _has_ended(talk, want))
+        complete = whole and (
+            known.done_ms >= want.ended_ms or _has_ended(talk, want) or _was_delivered(talk, known, want)
+        )
         if whole and talk.open and _is_over(talk.open, want):
             complete = True
             talk.finish()
@@ -450,6 +454,8 @@ def exchanges(path: str | Path | None, cursor: dict[str, Any], want: Want, files
             mark=_mark(opened, talk.resume),
             sent_ms=max([known.sent_ms or 0, *(turn.asked_ms or 0 for turn in turns)]) or None,
             done_ms=max(known.done_ms, want.ended_ms if complete else 0),
+            said=[word for word in map(digest, turns[-1].last_words) if word] if turns else known.said,
+            said_ms=(turns[-1].at_ms or 0) if turns else known.said_ms,
         )
     return Reading([_exchange(turn, want) for turn in turns], following._asdict(), complete)
 
@@ -458,20 +464,30 @@ class Cursor(NamedTuple):
     """``at``: where to go on. ``mark``: what the bytes before it hash to, or it is another file.
 
     ``sent_ms``: the time of the latest prompt delivered. ``done_ms``: every end up to then was delivered.
+    ``said``: digests of the last words delivered, ``said_ms`` when they were said.
     """
 
     at: int
     mark: str
     sent_ms: int | None
     done_ms: int
+    said: list[str]
+    said_ms: int
 
     @classmethod
     def of(cls, cursor: Mapping[str, Any]) -> Self:
         """The cursor that was stored; one that fits no file at first, or when it isn't one of ours."""
-        at, mark, sent_ms, done_ms = (cursor.get(field) for field in cls._fields)
+        at, mark, sent_ms, done_ms, said, said_ms = (cursor.get(field) for field in cls._fields)
         if isinstance(at, int) and isinstance(mark, str) and isinstance(done_ms, int):
-            return cls(at, mark, sent_ms if isinstance(sent_ms, int) else None, done_ms)
-        return cls(-1, "", None, 0)
+            return cls(
+                at,
+                mark,
+                sent_ms if isinstance(sent_ms, int) else None,
+                done_ms,
+                [word for word in said if isinstance(word, str)] if isinstance(said, list) else [],
+                said_ms if isinstance(said_ms, int) else 0,
+            )
+        return cls(-1, "", None, 0, [], 0)
 
     def fits(self, opened: Opened) -> bool:
         """Whether the file is still the one the cursor was made for, at most grown."""
@@ -526,6 +542,21 @@ def _has_ended(talk: Conversation, want: Want) -> bool:
     if want.final or talk.latest_ms >= want.ended_ms:
         return True
     return talk.open is None and bool(talk.over) and _is_over(talk.over[-1], want)
+
+
+def _was_delivered(talk: Conversation, known: Cursor, want: Want) -> bool:
+    """Whether the awaited end was delivered before it was awaited.
+
+    Two ends that come within moments are recorded one while the transcript is read for the other: the
+    reading finds both, and the later one's words would be waited for in vain. Only words said just
+    before count, because another turn may end in the same ones.
+    """
+    return (
+        talk.open is None
+        and not talk.over
+        and want.said in known.said
+        and want.ended_ms - known.said_ms < _JUST_BEFORE_MS
+    )
 
 
 def _exchange(turn: Turn, want: Want) -> Exchange:
