@@ -19,11 +19,11 @@ The state is ``{}`` for a session never seen, and else::
      "calls":              calls that started and have not ended, oldest first, at most 256:
          {call: {"since": epoch ms, "nth": int, "tool": str|null, "ask": str|null, "thread": str|null}},
      "open":               attentions that are needed and not cleared, oldest first, at most 64:
-         {attention_id: {"kind": str, "nth": int, "ask": str|null, "thread": str|null}}}
+         {attention_id: {"kind": str, "nth": int, "ask": str|null, "thread": str|null, "echo": bool}}}
 
 ``thread`` is the subagent's id, null for the main thread. ``ask`` names what a call does (the hash that
-also names its permission request). The records inside are replaced, never changed, so that one level of
-copying keeps the caller's state as it was.
+also names its permission request). ``echo``: a notification alone told of it. The records inside are
+replaced, never changed, so that one level of copying keeps the caller's state as it was.
 """
 
 from __future__ import annotations
@@ -210,18 +210,29 @@ def _attention_needed(state: State, draft: Draft) -> list[Draft]:
         return []
     if len(name) > MAX_NAME:
         return [draft]
-    attention = {"kind": kind, "nth": _next(state), "ask": _asked_about(state, draft), "thread": thread}
+    attention = {
+        "kind": kind,
+        "nth": _next(state),
+        "ask": _asked_about(state, draft),
+        "thread": thread,
+        "echo": bool(draft["memo"].get("echo")),
+    }
     forgotten = _remember(state["open"], name, attention, MAX_OPEN)
     # What is remembered no longer must not stay needed for ever.
     return [*(_cleared(draft, old, "unknown") for old in forgotten), draft]
 
 
 def _attention_cleared(state: State, draft: Draft) -> list[Draft]:
-    """The harness says it itself. It may know the attention only by its kind: then it is the oldest."""
+    """The harness says it itself. It may know the attention only by its kind: then it is the oldest.
+
+    An echo says again what another hook said: it clears only what was known by an echo as well, or it
+    would clear the next one that is open.
+    """
     kind, thread, name = draft["memo"].get("kind"), _thread(draft), draft["data"].get("attention_id")
+    echo = draft["memo"].get("echo")
     if name is None:
         same = (n for n, a in state["open"].items() if a["kind"] == kind and a["thread"] == thread)
-        name = next(same, None)
+        name = next((n for n in same if not echo or state["open"][n].get("echo")), None)
     if state["open"].pop(name, None) is None:
         return []
     return [{**draft, "data": {**draft["data"], "attention_id": name}}]

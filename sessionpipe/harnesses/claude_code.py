@@ -66,9 +66,13 @@ def facts(draft: Draft, context: Context, files: Files) -> dict[str, Any]:
                 latest.catch_up(opened)
         asked = files.learn(transcript, "claude-code.asked", _first_ask, per="file")
         found |= _title(latest, asked, memo, session)
-        found |= {name: value for name in ("version", "url") if (value := getattr(latest, name))}
+        if latest.url:
+            found["url"] = latest.url
         if latest.model and not session.get("model"):
             found["model"] = latest.model
+    if latest.version:
+        # The session block remembers; an event's harness block does not, and every event may say it.
+        found["version"] = latest.version
     return found
 
 

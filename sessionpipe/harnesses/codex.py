@@ -179,12 +179,19 @@ class Outcome(NamedTuple):
     ms: int | None
 
 
+_COMMAND = "exec_command"
+_REFUSED = Outcome(ok=False, error=None, ms=None)
+
+
 def amend(drafts: list[Draft], context: Context, files: Files) -> list[Draft]:
     """The drafts, each ``tool.ended`` with what the rollout says of its call: ``ok``, ``error``, ``ms``.
 
-    A call the rollout doesn't mention stays as its table mapped it.
+    A call the rollout doesn't mention stays as its table mapped it. One that failed changed no files.
     """
-    return [_amended(draft, files) if draft["type"] == "tool.ended" else draft for draft in drafts]
+    amended = [_amended(draft, files) if draft["type"] == "tool.ended" else draft for draft in drafts]
+    if any(draft["type"] == "tool.ended" and not draft["data"]["ok"] for draft in amended):
+        amended = [draft for draft in amended if draft["type"] != "files.changed"]
+    return amended
 
 
 def _amended(draft: Draft, files: Files) -> Draft:
@@ -212,12 +219,16 @@ def find_outcome(opened: Opened, call: str) -> Outcome | None:
     """How the call of that id ended, from the end of the rollout.
 
     ``item_completed`` tells. A command the sandbox refused has none: its ``function_call_output`` gives
-    the exit code in words.
+    the exit code in words, but moments after the hook ran. So a command that was called, and of which
+    neither is there although this Codex writes such items, is one the sandbox refused.
     """
     needle = msgspec.json.encode(call)
     in_words: Outcome | None = None
+    answered = called = False
     for tail in _TAILS:
         for line in jsonl.backward(opened, tail):
+            if called and b'"item_completed"' in line.data:
+                return _REFUSED
             read = jsonl.decode(line.data, _LINES) if needle in line.data else None
             payload = read.payload if read and isinstance(read.payload, dict) else {}
             item = payload.get("item")
@@ -226,9 +237,11 @@ def find_outcome(opened: Opened, call: str) -> Outcome | None:
             if payload.get("call_id") != call:
                 continue
             if payload.get("type") == "function_call_output":
-                in_words = _of_words(payload.get("output"))
+                answered, in_words = True, _of_words(payload.get("output"))
             elif payload.get("type") in ("function_call", "custom_tool_call"):
-                return in_words
+                called = not answered and payload.get("name") == _COMMAND
+                if not called:
+                    return in_words
         if opened.size <= tail:
             break
     return in_words

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,6 +13,7 @@ _SESSION_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _HARNESS = re.compile(r"[a-z0-9-]{1,64}")
 _LINEAGE = re.compile(r"[a-z0-9-]{1,64}:[A-Za-z0-9._:-]{1,128}")
 _TOOL = re.compile(r"[A-Za-z0-9_.:-]{1,120}")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def is_session_id(value: object) -> bool:
@@ -65,12 +66,13 @@ def attention_id(turn_id: str | None, tool: str | None, tool_input: Any) -> str:
     as JavaScript prints it, so that the same request has the same id wherever it is computed.
     """
     text = f"{turn_id or ''}|{tool or ''}|{javascript_json(tool_input)}"
-    # Lone surrogates are escaped by the printer, but an id may still hold one.
-    return "perm-" + hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
+    # Lone surrogates are escaped by the printer, but an id may still hold one: JavaScript writes U+FFFD.
+    text = _SURROGATE.sub("\ufffd", text)
+    return "perm-" + hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def javascript_json(value: Any) -> str:
-    """``value`` as ``JSON.stringify`` prints it: compact, key order kept, numbers as doubles.
+    """``value`` as ``JSON.stringify`` prints it: compact, keys in an object's order, numbers as doubles.
 
     Iterative, because a payload may be nested deeper than Python recurses.
     """
@@ -97,10 +99,23 @@ def javascript_json(value: Any) -> str:
 
 def _object_parts(value: dict[str, Any]) -> Iterator[str | tuple[Any]]:
     yield "{"
-    for index, (key, inner) in enumerate(value.items()):
+    for index, (key, inner) in enumerate(_in_order(value)):
         yield ("," if index else "") + _string(key) + ":"
         yield (inner,)
     yield "}"
+
+
+_INDEX = re.compile("0|[1-9][0-9]{0,9}")
+_INDEX_LIMIT = (1 << 32) - 1
+
+
+def _in_order(value: dict[str, Any]) -> Iterable[tuple[str, Any]]:
+    """Members as a JavaScript object has them: array indices first, ascending, then the rest as they came."""
+    indices = [key for key in value if _INDEX.fullmatch(key) and int(key) < _INDEX_LIMIT]
+    if not indices:
+        return value.items()
+    ordered = {key: value[key] for key in sorted(indices, key=int)}
+    return {**ordered, **value}.items()
 
 
 def _array_parts(value: list[Any] | tuple[Any, ...]) -> Iterator[str | tuple[Any]]:

@@ -124,6 +124,8 @@ def test_who_submitted_a_prompt_is_passed_on_as_the_bare_word_it_is(
     [
         ("<task-notification>\n<task-id>b1</task-id>", True),
         ("\n <system-reminder>look again</system-reminder>", True),
+        ('<cross-session-message from="x">hello', True),
+        ("<local-command-stderr>no</local-command-stderr>", True),
         ("what is a <task-notification>?", None),
         ("/compact please", None),
     ],
@@ -197,7 +199,7 @@ class TestNotifications:
     def test_an_elicitation_that_is_over(self, message: str, how: str) -> None:
         draft = only(hook("Notification", notification_type="elicitation_response", message=message))
         assert (draft["type"], draft["data"]["how"]) == ("attention.cleared", how)
-        assert draft["memo"]["kind"] == "elicitation"
+        assert (draft["memo"]["kind"], draft["memo"]["echo"]) == ("elicitation", True)
 
 
 RUNNING: dict[str, Any] = {"id": "b1", "type": "shell", "status": "running", "description": "dev server"}

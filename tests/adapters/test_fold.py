@@ -537,6 +537,22 @@ def test_the_harness_may_clear_by_id() -> None:
     ]
 
 
+def test_a_repeated_word_of_an_answer_does_not_clear_the_next_prompt() -> None:
+    """Two servers ask at once; the notification of the first answer comes behind the answer itself."""
+    answered = says_cleared(of="elicitation"), says_cleared(of="elicitation", echo=True)
+    asked = needs("e1", kind="elicitation"), needs("e2", kind="elicitation")
+    assert told(*asked, *answered)[2:] == ["attention.cleared e1 answered"]
+    assert told(*asked, *answered, *answered)[2:] == [
+        "attention.cleared e1 answered",
+        "attention.cleared e2 answered",
+    ]
+
+
+def test_what_only_a_notification_told_a_notification_clears() -> None:
+    asked = needs("n1", kind="elicitation", echo=True)
+    assert told(asked, says_cleared(of="elicitation", echo=True))[1:] == ["attention.cleared n1 answered"]
+
+
 @pytest.mark.parametrize(
     "said",
     [

@@ -88,6 +88,8 @@ def test_the_hooks_own_model_wins(home: Home) -> None:
 def test_the_version_is_the_one_that_wrote_last(home: Home) -> None:
     home.writes(ask("one"), answer("model-1", version="2.1.400"))
     assert home.tells()["version"] == "2.1.400"
+    for what_says_nothing_new in ("tool.started", "attention.needed"):
+        assert home.tells(what_says_nothing_new)["version"] == "2.1.400"
 
 
 def test_a_link_for_a_remote_control_is_taken_while_there_is_one(home: Home) -> None:
@@ -137,7 +139,7 @@ def test_between_turns_a_known_transcript_is_left_alone(home: Home) -> None:
     home.writes(ask("one"), answer("model-1"))
     assert home.tells("tool.started")["model"] == "model-1"  # the first that is seen of it
     home.writes(answer("model-2"))
-    assert home.tells("tool.ended") == {}
+    assert home.tells("tool.ended") == {"version": "2.1.332"}
     assert home.tells("turn.ended")["model"] == "model-2"
 
 

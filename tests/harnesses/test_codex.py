@@ -236,6 +236,41 @@ def test_a_command_the_sandbox_refused_is_known_by_its_output(home: Home) -> Non
     assert home.ended() == {"ok": False, "error": "Exit code 1", "ms": 500}
 
 
+def test_a_command_the_sandbox_refused_failed_before_its_output_is_written(home: Home) -> None:
+    """The hook runs before that line is there; of every other command the item is, by then."""
+    home.begins().is_asked("Try it")
+    home.writes("response_item", type="function_call", call_id="call_1", name="exec_command")
+    assert home.ended() == {"ok": False}
+    home.writes("response_item", type="function_call", call_id="call_2", name="exec_command")
+    assert home.ended() == home.ended("call_2") == {"ok": False}
+
+
+def test_a_call_without_an_item_is_not_refused_where_there_never_is_one(home: Home) -> None:
+    home.begins().writes("response_item", type="function_call", call_id="call_1", name="exec_command")
+    assert home.ended() == {"ok": True}, "a Codex that writes no items"
+    home.is_asked("Try it").writes(
+        "response_item", type="function_call", call_id="call_2", name="update_plan"
+    )
+    assert home.ended("call_2") == {"ok": True}, "a tool without items"
+    output = {
+        "type": "function_call_output",
+        "call_id": "call_3",
+        "output": "Process running with session ID 7",
+    }
+    home.writes("response_item", type="function_call", call_id="call_3", name="exec_command")
+    assert home.writes("response_item", **output).ended("call_3") == {"ok": True}, "a command that goes on"
+
+
+@pytest.mark.parametrize(("status", "changed"), [("completed", True), ("failed", False), ("declined", False)])
+def test_a_patch_that_failed_changed_no_files(home: Home, status: str, changed: bool) -> None:
+    home.begins().completes({"type": "FileChange", "id": "call_1", "status": status})
+    memo = {"file": str(home.rollout)}
+    ended = {"type": "tool.ended", "data": {"tool": "apply_patch", "call_id": "call_1", "ok": True}}
+    files = {"type": "files.changed", "data": {"paths": ["a"]}}
+    drafts = amend([{**draft, "memo": memo} for draft in (ended, files)], home.context, home.files)
+    assert [draft["type"] for draft in drafts] == ["tool.ended"] + ["files.changed"] * changed
+
+
 def test_what_a_command_printed_is_no_exit_code(home: Home) -> None:
     home.begins().writes(
         "response_item",

@@ -97,6 +97,10 @@ def test_times_are_utc_with_milliseconds(ms: int, text: str) -> None:
         ('é\n"\\\x01\ud800', '"é\\n\\"\\\\\\u0001\\ud800"'),
         ({"b": [1, {}], "a": []}, '{"b":[1,{}],"a":[]}'),
         ((1, 2), "[1,2]"),
+        # An object's array indices come first and ascending, whatever order they were written in.
+        ({"b": 0, "2": 1, "10": 2, "1": {"a": 0, "0": 0}}, '{"1":{"0":0,"a":0},"2":1,"10":2,"b":0}'),
+        ({"-1": 0, "01": 1, "1.5": 2, "٣": 3, "0": 4}, '{"0":4,"-1":0,"01":1,"1.5":2,"٣":3}'),
+        ({"4294967295": 0, "4294967294": 1}, '{"4294967294":1,"4294967295":0}'),
     ],
 )
 def test_json_is_printed_as_javascript_prints_it(value: object, printed: str) -> None:
@@ -137,3 +141,4 @@ def test_attention_id_is_a_hash_of_the_request() -> None:
     assert one == "perm-7f8ed461c4b3ea55"
     assert one != ids.attention_id("turn-1", "Bash", {"command": "rm"})
     assert ids.attention_id(None, None, None).startswith("perm-")
+    assert ids.attention_id("a\ud800", None, None) == ids.attention_id("a\ufffd", None, None)
