@@ -7,11 +7,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from sessionpipe.liveness import Fifo, Lock, send, worker_alive
+from sessionpipe.liveness import Fifo, Lock, send
 from sessionpipe.parts import now_ms
 from sessionpipe.paths import State, make_private
 from sessionpipe.wake import FORCE, wake
-from sessionpipe.worker import TAKEOVER_S, Worker, waiting
+from sessionpipe.worker import Worker, waiting
 
 
 def flush(state: State, config: Path, timeout_s: float = 30.0) -> list[str]:
@@ -23,27 +23,29 @@ def flush(state: State, config: Path, timeout_s: float = 30.0) -> list[str]:
     deadline = time.monotonic() + timeout_s
     make_private(state.root)
     lock, fifo = Lock(state), Fifo(state.fifo)
-    mine = lock.acquire()
-    if not mine:
-        before = _attempts(state)
-        if not wake(state, FORCE):
-            # It makes way, or it is just leaving: either way the lock is free in a moment.
+    before: dict[str, Any] | None = None
+    asked = False
+    while True:
+        if lock.acquire():
+            fifo.open()
+            worker = Worker(state, config, fifo=fifo, lock=lock, with_stdout=True)
+            try:
+                worker.serve(force=True, once=True, until=deadline)
+            finally:
+                fifo.close()
+                lock.release()
+            # As every worker leaves: a hook may have taken us for one that stays.
+            if not waiting(state, but=worker.stuck) or time.monotonic() >= deadline:
+                break
+            continue
+        before = _attempts(state) if before is None else before
+        if not asked and not (asked := wake(state, FORCE)):
+            # It is just starting or leaving, or it makes way: then this asks for the lock.
             send(state.yielding, b"y")
-            mine = lock.acquire(TAKEOVER_S)
-        if not mine:
-            _wait_for(state, config, before, deadline)
-    if mine:
-        fifo.open()
-        worker = Worker(state, config, fifo=fifo, lock=lock, with_stdout=True)
-        try:
-            worker.serve(force=True, once=True, until=deadline)
-        finally:
-            fifo.close()
-            lock.release()
-        if waiting(state) and time.monotonic() < deadline:
-            wake(state)
-    else:
-        _serve_stdout(state, config, deadline)
+        if (asked and _all_tried(state, config, before)) or time.monotonic() >= deadline:
+            _serve_stdout(state, config, deadline)
+            break
+        time.sleep(0.05)
     return leftovers(state, config)
 
 
@@ -57,18 +59,13 @@ def _attempts(state: State) -> dict[str, tuple[int, int, int, str | None]]:
         outbox.close()
 
 
-def _wait_for(state: State, config: Path, before: dict[str, Any], deadline: float) -> None:
-    """Wait until a live worker has recorded everything and tried each sink once."""
-    while time.monotonic() < deadline:
-        now = _attempts(state)
-        # A worker in the background never serves stdout; that is done here afterwards.
-        left = leftovers(state, config, detail=True, stdout=False)
-        # A sink that failed since we asked has had its attempt.
-        if all(name and before.get(name, now.get(name)) != now.get(name) for name, _ in left):
-            return
-        if not worker_alive(state)[0]:
-            return
-        time.sleep(0.05)
+def _all_tried(state: State, config: Path, before: dict[str, Any]) -> bool:
+    """Whether a live worker has recorded everything and tried each sink once."""
+    now = _attempts(state)
+    # A sink that failed since we asked has had its attempt; one its receiver paused gets none.
+    tried = {name for name, row in now.items() if row[3] or before.get(name, row) != row}
+    # A worker in the background never serves stdout; that is done here afterwards.
+    return all(name in tried for name, _ in leftovers(state, config, detail=True, stdout=False))
 
 
 def _serve_stdout(state: State, config: Path, deadline: float) -> None:

@@ -110,16 +110,28 @@ def read_stdin() -> tuple[list[bytes], bool]:
         _signal.signal(_signal.SIGALRM, late)
         _signal.setitimer(_signal.ITIMER_REAL, STDIN_SECONDS)
     try:
-        while chunk := system.read(0, CHUNK):
-            if size < PAYLOAD_LIMIT:
-                chunks.append(chunk[: PAYLOAD_LIMIT - size])
-            size += len(chunk)
+        try:
+            while chunk := read():
+                if size < PAYLOAD_LIMIT:
+                    chunks.append(chunk[: PAYLOAD_LIMIT - size])
+                size += len(chunk)
+        finally:
+            if POSIX:
+                # Within the try: the time may run out at this very line. And stopped at all because an
+                # interval timer survives exec, and the worker has no handler for it.
+                _signal.setitimer(_signal.ITIMER_REAL, 0)
     except (Late, OSError):
         pass
-    if POSIX:
-        # Also because an interval timer survives exec, and the worker has no handler for it.
-        _signal.setitimer(_signal.ITIMER_REAL, 0)
     return chunks, size > PAYLOAD_LIMIT
+
+
+def read() -> bytes:
+    """What standard input has next, waited for also where its other users made it non-blocking."""
+    while True:
+        try:
+            return system.read(0, CHUNK)
+        except BlockingIOError:
+            time.sleep(0.002)
 
 
 def late(signum: int, frame: object) -> None:
@@ -171,7 +183,12 @@ def write_job(state: bytes, name: bytes, parts: list[bytes]) -> bool:
         while view:
             view = view[system.write(fd, view) :]
         system.close(fd)
-        system.rename(temporary, final)
+        try:
+            system.rename(temporary, final)
+        except FileNotFoundError:
+            # One of the two folders is missing: somebody is just removing the state directory, or did.
+            make_directories(state)
+            system.rename(temporary, final)
     except OSError:
         system.unlink(temporary)
         return False
@@ -203,22 +220,32 @@ def wake(state: bytes, environ: dict[bytes, bytes]) -> None:
         start_marked(state)
         return
     fifo = state + b"/worker.fifo"
+    flags = system.O_NONBLOCK | system.O_NOFOLLOW
     try:
-        fd = system.open(fifo, system.O_WRONLY | system.O_NONBLOCK)
-    except FileNotFoundError:
-        system.mkfifo(fifo, 0o600)
-    except OSError:
-        pass  # ENXIO: nobody reads.
-    else:
-        try:
+        fd = system.open(fifo, system.O_WRONLY | flags)
+        # Anything else in its place takes a byte and tells nobody; the worker puts that right.
+        if system.fstat(fd).st_mode & 0o170000 == 0o010000:
             system.write(fd, b"j")
-        except BlockingIOError:
-            pass  # Full of bytes nobody read yet: those will wake it.
-        return
-    reading = system.open(fifo, system.O_RDONLY | system.O_NONBLOCK)
+            return
+    except BlockingIOError:
+        return  # Full of bytes nobody read yet: those will wake it.
+    except OSError:
+        pass  # ENXIO: nobody reads. EPIPE: the reader left since. ENOENT: there was never one.
     # The worker must hold nothing of the agent's: a pipe kept open would keep the agent waiting.
-    system.dup2(reading, 3)
-    system.closerange(4, 4096)
+    system.closerange(3, 4096)
+    try:
+        try:
+            reading = system.open(fifo, system.O_RDONLY | flags)
+        except FileNotFoundError:
+            system.mkfifo(fifo, 0o600)
+            reading = system.open(fifo, system.O_RDONLY | flags)
+        if reading != 3:
+            system.dup2(reading, 3)
+        else:
+            # As a rule it is 3 already, and dup2 onto itself would leave it close-on-exec.
+            system.set_inheritable(3, True)
+    except OSError:
+        pass  # Something else in its place, or another hook was faster: the worker will see to it.
     spawn(state, environ)
 
 

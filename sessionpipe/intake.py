@@ -7,8 +7,10 @@ share one commit; the job files go only after it.
 
 from __future__ import annotations
 
+import errno
 import sqlite3
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -26,6 +28,8 @@ from sessionpipe.spool import BadJob, Job, Spool
 
 BATCH_JOBS = 256
 BATCH_BYTES = 16 << 20
+# This process's trouble, not the file's.
+_EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
 class Mapped(NamedTuple):
@@ -39,7 +43,11 @@ class Mapped(NamedTuple):
 
 
 class Intake:
-    """The intake of one state directory. ``log`` takes (level, message)."""
+    """The intake of one state directory. ``log`` takes (level, message).
+
+    ``ours`` is asked before a batch is recorded: whether the outbox is still the one that belongs to
+    the spool (somebody may have removed the state directory and made another).
+    """
 
     def __init__(
         self,
@@ -49,13 +57,17 @@ class Intake:
         machine: Callable[[], str | None],
         log: Callable[[str, str], None],
         committed: Callable[[], None] = lambda: None,
+        ours: Callable[[], bool] = lambda: True,
     ) -> None:
         self._outbox = outbox
         self._spool = spool
         self._machine = machine
         self._log = log
         self._committed = committed
+        self._ours = ours
         self._files = Files()
+        # Listed and not taken yet. What has come since sorts behind it.
+        self._names: deque[str] = deque()
         # Jobs whose files are durably gone, their marks to be pruned with the next commit.
         self._retired: list[str] = outbox.marks()
         # Jobs that could not even be set aside (a full disk): left where they are, tried again by
@@ -64,14 +76,28 @@ class Intake:
         self._spool.unlink(self._retired)
         self._spool.sync()
 
-    def run(self) -> int:
-        """Take every waiting job; how many there were."""
+    def run(self, go_on: Callable[[], bool] = lambda: True) -> int:
+        """Take every waiting job, as long as ``go_on`` says before each batch; how many there were."""
         taken = 0
-        while names := [name for name in self._spool.names() if name not in self.stuck]:
-            while names:
-                batch, names = names[:BATCH_JOBS], names[BATCH_JOBS:]
-                taken += self._take(batch)
+        try:
+            while self._names or self._list():
+                if not go_on():
+                    break
+                taken += self._take()
+        except BaseException:
+            # What the failed batch held comes first again.
+            self._names.clear()
+            raise
         return taken
+
+    @property
+    def more(self) -> bool:
+        """Whether the last run left jobs it knew of."""
+        return bool(self._names)
+
+    def _list(self) -> bool:
+        self._names.extend(name for name in self._spool.names() if name not in self.stuck)
+        return bool(self._names)
 
     def finish(self) -> None:
         """Prune the last done-marks; their jobs' files are durably gone."""
@@ -79,16 +105,25 @@ class Intake:
             self._outbox.prune_marks(self._retired)
             self._retired = []
 
-    def _take(self, names: list[str]) -> int:
+    def _take(self) -> int:
         mapped: list[Mapped] = []
         done: list[str] = []
-        size = 0
-        for name in names:
-            if size > BATCH_BYTES:
-                break  # The rest comes in the next listing: memory stays bounded by one batch.
+        size = looked_at = 0
+        # Memory stays bounded by one batch, and the rest keeps its place.
+        while self._names and looked_at < BATCH_JOBS and size <= BATCH_BYTES:
+            name = self._names.popleft()
+            looked_at += 1
             try:
                 job = self._spool.read(name)
             except FileNotFoundError:
+                continue
+            except OSError as error:
+                if error.errno in _EXHAUSTED:
+                    raise
+                # It may well be a job, on a disk that has an error there: neither thrown away nor
+                # in the way of the others.
+                self.stuck.add(name)
+                self._log("error", f"{name} cannot be read ({error}); it stays in the spool")
                 continue
             except BadJob as error:
                 self._set_aside(name, f"{error}", None, None)
@@ -125,27 +160,36 @@ class Intake:
     def _record_each(self, mapped: list[Mapped], done: list[str]) -> None:
         try:
             self._record(mapped, done)
-        except (OSError, sqlite3.Error):
+        except (OSError, sqlite3.OperationalError):
             raise  # The disk or the database: nothing is wrong with the jobs, and all of them wait.
         except Exception as error:
+            # Of the exceptions that say something about a job, a corrupt database has none of its own.
+            if not mapped or type(error) is sqlite3.DatabaseError:
+                raise
+            jobs = [item.job for item in mapped]
+            others = [name for name in done if name not in {job.name for job in jobs}]
             if len(mapped) > 1:
                 # One of them cannot be recorded; found by taking each by itself, in order.
                 for item in mapped:
                     self._record_each([item], [item.job.name])
-                self._record([], [name for name in done if name not in {item.job.name for item in mapped}])
-            elif self._set_aside(done[0], f"could not be recorded: {error!r}", mapped[0].job, None):
-                self._record([], done)
+            elif self._set_aside(jobs[0].name, f"could not be recorded: {error!r}", jobs[0], None):
+                others.append(jobs[0].name)
+            self._record([], others)
 
     def _record(self, mapped: list[Mapped], done: list[str]) -> None:
         if not done:
             return
-        # Recorded by a worker that died between its commit and its unlinks.
-        known = self._outbox.done(done)
         faults.point("intake.mapped")
         with self._outbox.transaction() as tx:
+            # Recorded by a worker that died between its commit and its unlinks, or by one that is at
+            # work beside this one because somebody removed the lock file: that one's mark is here, or
+            # was pruned, and then the file had gone before. Asked under the write lock, so that
+            # neither can change before this commit.
+            known = self._outbox.done(done)
             sessions: dict[tuple[str, str], Session] = {}
             for item in mapped:
-                if item.job.name not in known and item.drafts:
+                name = item.job.name
+                if item.drafts and name not in known and self._spool.there(name):
                     record_drafts(tx, sessions, item)
             for session in sessions.values():
                 tx.save(session)
@@ -154,6 +198,8 @@ class Intake:
             if self._retired:
                 tx.unmark(self._retired)
             faults.point("intake.inserted")
+            if not self._ours():
+                raise OSError("the state directory was replaced while jobs were being recorded")
         faults.point("intake.committed")
         # The commit has returned, so it is on disk: only now may the files go.
         self._spool.unlink(done)

@@ -9,7 +9,9 @@ import contextlib
 import fcntl
 import os
 import stat
+import threading
 import time
+from pathlib import Path
 
 from sessionpipe.paths import State
 
@@ -28,17 +30,17 @@ class Lock:
         """Take the lock, waiting at most ``patience_s`` for it; whether it is held now."""
         deadline = time.monotonic() + patience_s
         fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        while True:
-            try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except OSError:
-                if time.monotonic() >= deadline:
-                    os.close(fd)
-                    return False
-                time.sleep(0.02)
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, b"%d\n" % os.getpid(), 0)
+        while not _locked(fd):
+            if time.monotonic() >= deadline:
+                os.close(fd)
+                return False
+            time.sleep(0.02)
+        # Only for people to read, and a full disk has no room for it: no reason not to work, which
+        # would make room.
+        with contextlib.suppress(OSError):
+            text = b"%d\n" % os.getpid()
+            os.pwrite(fd, text, 0)
+            os.ftruncate(fd, len(text))
         self._fd = fd
         return True
 
@@ -61,32 +63,72 @@ class Lock:
         return held is not None and (held.st_dev, held.st_ino) == (named.st_dev, named.st_ino)
 
 
+def _locked(fd: int) -> bool:
+    """Take the lock on ``fd`` unless a worker has it."""
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except OSError:
+            pass
+        # Somebody who only looks whether a worker lives holds it shared, for a moment. Taken for a
+        # worker, it would send away the one that was started, and leave a job to nobody.
+        try:
+            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        fcntl.flock(fd, fcntl.LOCK_UN)
+        time.sleep(0.001)
+
+
 class Fifo:
     """The FIFO a worker listens on: whoever opens it for writing knows that somebody reads."""
 
     def __init__(self, path: os.PathLike[str]) -> None:
-        self._path = path
+        self._path = Path(path)
         self._reading: int | None = None
         self._writing: int | None = None
+        # A byte must never go to a descriptor that was just closed: its number may already be the
+        # outbox's. Reentrant, because a signal handler pokes too.
+        self._guard = threading.RLock()
 
     def open(self, inherited: int | None = None) -> None:
         """Listen, on the ``inherited`` reading end if a hook handed one over."""
         if self._reading is not None:
             return
-        with contextlib.suppress(FileExistsError):
-            os.mkfifo(self._path, 0o600)
+        self._make()
         flags = os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
-        fresh = os.open(self._path, os.O_RDONLY | flags)
-        if not stat.S_ISFIFO(os.fstat(fresh).st_mode):
-            os.close(fresh)
-            raise OSError(f"{os.fspath(self._path)} is not a FIFO; remove it")
-        self._reading = fresh
+        self._reading = os.open(self._path, os.O_RDONLY | flags)
         # A writing end of our own, or every hook that closes its end would leave us an end-of-file
         # that reads as "ready" for ever.
         self._writing = os.open(self._path, os.O_WRONLY | flags)
         if inherited is not None:
             # Ours is open before the hook's is closed: no hook of the burst finds no reader.
             os.close(inherited)
+
+    def _make(self) -> None:
+        """Make the FIFO, in the place of whatever else has its name in our directory."""
+        with contextlib.suppress(FileNotFoundError):
+            if stat.S_ISFIFO(self._path.lstat().st_mode):
+                return
+            try:
+                self._path.unlink()
+            except OSError:
+                try:
+                    self._path.rmdir()
+                except OSError as error:
+                    raise OSError(f"{self._path} is not a FIFO; remove it") from error
+        with contextlib.suppress(FileExistsError):
+            os.mkfifo(self._path, 0o600)
+
+    def still_there(self) -> bool:
+        """Whether what is open is still what a hook would open."""
+        try:
+            named = self._path.lstat()
+        except OSError:
+            return False
+        held = os.fstat(self._reading) if self._reading is not None else None
+        return held is not None and (held.st_dev, held.st_ino) == (named.st_dev, named.st_ino)
 
     def fileno(self) -> int | None:
         """The reading end, for ``select``; None while closed."""
@@ -102,16 +144,18 @@ class Fifo:
 
     def poke(self) -> None:
         """Make this process's own ``select`` return."""
-        if self._writing is not None:
-            with contextlib.suppress(OSError):
+        with self._guard, contextlib.suppress(OSError):
+            if self._writing is not None:
                 os.write(self._writing, b"i")
 
     def close(self) -> None:
         """Stop listening: from now on a hook starts a worker."""
-        for fd in (self._reading, self._writing):
-            if fd is not None:
-                os.close(fd)
-        self._reading = self._writing = None
+        with self._guard:
+            reading, writing = self._reading, self._writing
+            self._reading = self._writing = None
+            for fd in (reading, writing):
+                if fd is not None:
+                    os.close(fd)
 
 
 def send(path: os.PathLike[str], byte: bytes) -> bool:

@@ -196,6 +196,7 @@ class Outbox:
 
         Raises :class:`OutboxError` when it is newer than this program, or is no database.
         """
+        connection = None
         try:
             # autocommit: transactions are begun and ended where this module says so.
             connection = sqlite3.connect(path, timeout=30, isolation_level=None)
@@ -206,10 +207,17 @@ class Outbox:
             connection.execute("PRAGMA secure_delete=ON")
             outbox = cls(connection, path)
             outbox._migrate()
-        except sqlite3.DatabaseError as error:
-            raise OutboxError(
-                f"the outbox {path} cannot be opened ({error}); move it away to start a new one"
-            ) from error
+        except BaseException as error:
+            if connection is not None:
+                connection.close()
+            if isinstance(error, sqlite3.OperationalError):
+                # Locked by somebody, a full disk, a folder that is gone: nothing is wrong with the file.
+                raise OutboxError(f"the outbox {path} cannot be opened just now ({error})") from error
+            if isinstance(error, sqlite3.DatabaseError):
+                raise OutboxError(
+                    f"the outbox {path} cannot be opened ({error}); move it away to start a new one"
+                ) from error
+            raise
         return outbox
 
     @classmethod

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Protocol
 
 from sessionpipe.liveness import Fifo
@@ -20,6 +18,32 @@ if TYPE_CHECKING:
 _LONGEST_SLEEP_S = 60.0
 #: How long to wait after a step failed, the more often the longer.
 TROUBLE_S = (1.0, 2.0, 5.0, 15.0, 30.0)
+
+
+class Trouble:
+    """Failures in a row: how long to wait after each, and which of them to speak of.
+
+    What goes on failing in the same way is not said again and again: it would push everything else
+    out of the log.
+    """
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._said = ""
+
+    def add(self, error: Exception) -> tuple[float, str | None]:
+        """Count a failure; the seconds to wait, and the line to log if there is something new to say."""
+        pause = TROUBLE_S[min(self._count, len(TROUBLE_S) - 1)]
+        self._count += 1
+        line = f"{error!r}; tried again in {pause:.0f} s"
+        if line == self._said:
+            return pause, None
+        self._said = line
+        return pause, line
+
+    def over(self) -> None:
+        """It works again."""
+        self._count, self._said = 0, ""
 
 
 class Host(Protocol):
@@ -49,6 +73,7 @@ class Part(threading.Thread):
         self._force = False
         self._due_ms: int | None = None
         self._working = True
+        self._failed = False
         self.ended = threading.Event()
         self.stopping = threading.Event()
 
@@ -69,52 +94,51 @@ class Part(threading.Thread):
         if self.ended.is_set():
             return True, None
         with self._condition:
-            return not self._working and self._seen == self._wanted, self._due_ms
+            return not self._working and (self._failed or self._seen == self._wanted), self._due_ms
 
     def run(self) -> None:
-        """Step until stopped; a step that fails is logged and tried again later."""
-        trouble = 0
+        """Step until stopped; what fails, opening the outbox included, is logged and tried again later."""
+        from sessionpipe.outbox import Outbox
+
+        trouble = Trouble()
+        outbox = None
         try:
-            with self._opened() as outbox:
-                while not self.stopping.is_set():
-                    with self._condition:
-                        self._seen, self._working = self._wanted, True
-                        force, self._force = self._force, False
-                    try:
-                        again, due_ms = self.step(outbox, now_ms(), force)
-                        trouble = 0
-                    except Exception as error:
-                        pause = TROUBLE_S[min(trouble, len(TROUBLE_S) - 1)]
-                        trouble += 1
-                        again, due_ms = False, now_ms() + int(pause * 1000)
-                        self._worker.log("error", f"{self.name}: {error!r}; tried again in {pause:.0f} s")
+            while not self.stopping.is_set():
+                with self._condition:
+                    self._seen, self._working, self._failed = self._wanted, True, False
+                    force, self._force = self._force, False
+                try:
+                    if outbox is None:
+                        # This thread's own connection.
+                        outbox = Outbox.open(self._worker.state.outbox)
+                    again, due_ms = self.step(outbox, now_ms(), force)
+                    trouble.over()
+                except Exception as error:
+                    pause, line = trouble.add(error)
+                    if line:
+                        self._worker.log("error", f"{self.name}: {line}")
+                    self._wait(now_ms() + int(pause * 1000), failed=True)
+                else:
                     if not again:
                         self._wait(due_ms)
-        except Exception as error:
-            self._worker.log("error", f"{self.name} ended: {error!r}")
         finally:
+            if outbox is not None:
+                outbox.close()
             self.ended.set()
             self._worker.fifo.poke()
 
-    def _wait(self, due_ms: int | None) -> None:
+    def _wait(self, due_ms: int | None, *, failed: bool = False) -> None:
         with self._condition:
-            self._due_ms, self._working = due_ms, False
+            self._due_ms, self._working, self._failed = due_ms, False, failed
             self._worker.fifo.poke()
             timeout = None if due_ms is None else max(0, due_ms - now_ms()) / 1000
             # Bounded, so that a clock set back does not make a sink wait for it to catch up.
-            if self._seen == self._wanted:
-                self._condition.wait(min(timeout, _LONGEST_SLEEP_S) if timeout is not None else None)
-
-    @contextlib.contextmanager
-    def _opened(self) -> Iterator[Outbox]:
-        """This thread's own connection."""
-        from sessionpipe.outbox import Outbox
-
-        outbox = Outbox.open(self._worker.state.outbox)
-        try:
-            yield outbox
-        finally:
-            outbox.close()
+            timeout = min(timeout, _LONGEST_SLEEP_S) if timeout is not None else None
+            if failed:
+                # More to do is no reason to try sooner: on a full disk every hook would be one.
+                self._condition.wait_for(lambda: self._force or self.stopping.is_set(), timeout)
+            elif self._seen == self._wanted:
+                self._condition.wait(timeout)
 
     def step(self, outbox: Outbox, now_ms: int, force: bool) -> tuple[bool, int | None]:
         """Do one thing. Whether there is more at once; else when there may be, if that is known."""

@@ -7,6 +7,8 @@ reason. The job format is DESIGN's (*Fixed interfaces*); only this module and th
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import stat
 import time
@@ -23,6 +25,8 @@ _REJECTED_KEPT = 200
 _REJECTED_BYTES = 64 << 10
 # A hook lives two seconds and the time of one write; a temporary file this old is of a dead one.
 _TEMPORARY_SECONDS = 300
+# What opening something other than a file comes to: a link, a socket, a device nobody made.
+_NO_FILE = (errno.ELOOP, errno.ENXIO, errno.ENODEV, errno.EISDIR)
 
 
 class Job(NamedTuple):
@@ -57,10 +61,10 @@ class Spool:
             make_private(folder)
         horizon = time.time() - _TEMPORARY_SECONDS
         for entry in _scan(self.tmp):
-            if entry.stat(follow_symlinks=False).st_mtime < horizon and not entry.is_dir(
-                follow_symlinks=False
-            ):
-                Path(entry.path).unlink(missing_ok=True)
+            # A hook may rename its file away at any moment, and what cannot be swept is in nobody's way.
+            with contextlib.suppress(OSError):
+                if entry.stat(follow_symlinks=False).st_mtime < horizon:
+                    Path(entry.path).unlink()
 
     def names(self) -> list[str]:
         """The names of the waiting jobs, in the order they are to be taken."""
@@ -73,14 +77,18 @@ class Spool:
         return not any(entry.name.endswith(".job") for entry in _scan(self.new))
 
     def read(self, name: str) -> Job:
-        """Read one job. Raises :class:`BadJob` for what is none, :class:`FileNotFoundError` when it is gone."""
+        """Read one job.
+
+        Raises :class:`BadJob` for what is none, :class:`FileNotFoundError` when it is gone,
+        :class:`OSError` when it may well be one but cannot be read just now.
+        """
         try:
             # Anything may lie here: a link is not followed, and opening a FIFO must not block.
             fd = os.open(self.new / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        except FileNotFoundError:
-            raise
         except OSError as error:
-            raise BadJob(f"cannot be opened: {error.strerror}") from error
+            if error.errno in _NO_FILE:
+                raise BadJob(f"cannot be opened: {error.strerror}") from error
+            raise
         try:
             info = os.fstat(fd)
             if not stat.S_ISREG(info.st_mode):
@@ -90,11 +98,13 @@ class Spool:
             chunks = []
             while chunk := os.read(fd, 1 << 20):
                 chunks.append(chunk)
-        except OSError as error:
-            raise BadJob(f"cannot be read: {error.strerror}") from error
         finally:
             os.close(fd)
         return parse(name, b"".join(chunks))
+
+    def there(self, name: str) -> bool:
+        """Whether a job still waits."""
+        return os.path.lexists(self.new / name)
 
     def unlink(self, names: Iterable[str]) -> None:
         """Take away jobs that are durably in the outbox."""
@@ -140,8 +150,16 @@ class Spool:
             }
         target = self.rejected / f"{name.removesuffix('.job')}.json"
         temporary = self.tmp / f"{name}.rejected"
-        temporary.write_bytes(msgspec.json.format(encode(record), indent=1) + b"\n")
-        temporary.replace(target)
+        try:
+            # Made anew: nothing that lies there already is written into.
+            temporary.unlink(missing_ok=True)
+            with temporary.open("xb") as file:
+                file.write(msgspec.json.format(encode(record), indent=1) + b"\n")
+            temporary.replace(target)
+        except OSError:
+            with contextlib.suppress(OSError):
+                temporary.unlink()  # Half of it would only fill the disk more.
+            raise
         self._bound_rejected()
 
     def discard(self, name: str) -> None:

@@ -8,6 +8,7 @@ session's next hook or the worker's next start. All of it beside intake, never i
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable
 
 from sessionpipe import faults, harnesses
@@ -50,10 +51,28 @@ class TranscriptReader:
             if pending.due_ms > now_ms and pending.due_ms - now_ms <= PATIENCE_MS:
                 later.append(pending.due_ms)
                 continue
-            due = self._read(pending, now_ms)
+            try:
+                due = self._read(pending, now_ms)
+            except sqlite3.Error:
+                raise
+            except Exception as error:
+                # A fault in one transcript must not hold up those of other sessions.
+                due = None
+                self._sleep(pending)
+                self._log(
+                    "error",
+                    f"the transcript of {pending.harness} {pending.session} cannot be read ({error!r});"
+                    " tried again at its next hook",
+                )
             if due is not None:
                 later.append(due)
         return min(later, default=None)
+
+    def _sleep(self, pending: PendingRead) -> None:
+        with self._outbox.transaction() as tx:
+            session = tx.session(pending.harness, pending.session, pending.queued_ms)
+            tx.postpone_read(session, None)
+            tx.discard(session)
 
     def _read(self, pending: PendingRead, now_ms: int) -> int | None:
         want, elapsed = pending.want, now_ms - pending.queued_ms

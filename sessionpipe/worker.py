@@ -14,6 +14,7 @@ import contextlib
 import os
 import select
 import signal
+import sqlite3
 import sys
 import threading
 import time
@@ -23,13 +24,15 @@ from typing import TYPE_CHECKING, Any
 
 from sessionpipe import faults
 from sessionpipe.liveness import Fifo, Lock, inherited_fifo, send, worker_alive
-from sessionpipe.parts import TROUBLE_S, Delivering, Part, Reading, now_ms
+from sessionpipe.parts import TROUBLE_S, Delivering, Part, Reading, Trouble, now_ms
 from sessionpipe.paths import State, config_dir, make_private, private_umask, state_dir
 from sessionpipe.wake import FORCE, LOOK
 
 if TYPE_CHECKING:
     from sessionpipe.config import Config
+    from sessionpipe.intake import Intake
     from sessionpipe.outbox import Outbox
+    from sessionpipe.spool import Spool
 
 #: How long a worker with nothing to do waits for more: a turn's next tool call is rarely later.
 LINGER_S = 3.0
@@ -37,17 +40,30 @@ LINGER_S = 3.0
 TAKEOVER_S = 10.0
 #: After so many failed connections in one life, somebody started elsewhere may see the network.
 BLIND_AFTER = 2
-_LONGEST_SLEEP_S = 60.0
+_LONGEST_SLEEP_S = 20.0
+#: How long intake works before the rest of the loop has a turn.
+SLICE_S = 5.0
+#: How long a part may take to end. A file's courier is waited for longer: were it to go on writing
+#: beside the next worker's, the file would have an event twice.
+_ENDING_S, _ENDING_FILE_S = 1.0, 10.0
+#: How long after something of the state directory was removed the rest of it may be going too.
+_REMOVAL_S = 0.2
 _PRUNE_EVERY_S = 3600.0
+
+
+def _identity(path: Path, *, content: bool = False) -> object:
+    """Which file is at ``path``, with ``content`` also of which state; None when there is none."""
+    try:
+        info = path.stat()
+    except OSError:
+        return None
+    which = (info.st_dev, info.st_ino)
+    return (*which, info.st_mtime_ns, info.st_size) if content else which
 
 
 def _version() -> object:
     """What tells one installed version from another; None when it was uninstalled."""
-    try:
-        info = Path(__file__).with_name("__init__.py").stat()
-    except OSError:
-        return None
-    return info.st_mtime_ns, info.st_size, info.st_ino
+    return _identity(Path(__file__).with_name("__init__.py"), content=True)
 
 
 # Taken while this is being imported: an upgrade right afterwards must be seen as one.
@@ -66,7 +82,7 @@ def main() -> int:
         # the spool for the next worker, and `doctor` explains.
         from sessionpipe.log import log
 
-        log(state, "error", f"the worker cannot work: {error}")
+        log(state, "error", f"the worker cannot work: {error or repr(error)}")
         return 1
     return 0
 
@@ -102,11 +118,13 @@ def run(state: State, config: Path) -> None:
             lock.release()
         takeover = False
         faults.point("worker.leaving")
+        if left == "moved":
+            time.sleep(_REMOVAL_S)
         if left == "replaced":
             _again(state)
-        if left in ("gone", "stopped") or (left == "yielded" and _handed_over(state)):
+        if left == "stopped" or (left == "yielded" and _handed_over(state)):
             return
-        if left != "sees again" and not waiting(state, but=worker.stuck):
+        if left not in ("sees again", "moved") and not waiting(state, but=worker.stuck):
             return
 
 
@@ -144,6 +162,7 @@ class Worker:
         self.state = state
         self.fifo = fifo
         self._lock = lock
+        self._outbox_file: object = None
         self._config_file = config / "config.toml"
         self._config: Config | None = None
         self._config_seen: object = ()
@@ -184,78 +203,169 @@ class Worker:
         once: bool = False,
         forever: bool = False,
     ) -> str:
-        """Work; why it ended: ``idle``, ``yielded``, ``sees again``, ``replaced``, ``gone``, ``stopped``, ``late``.
+        """Work, and say why it ended.
 
-        ``force``: every sink is tried at once whatever its backoff. ``once``: a retry that is owed is
-        no reason to stay. ``forever``: only a signal ends it. ``until``: monotonic seconds.
+        ``idle``, ``yielded``, ``sees again``, ``replaced``, ``gone`` (the lock), ``moved`` (the outbox),
+        ``stopped`` or ``late``. ``force``: every sink is tried at once whatever its backoff. ``once``:
+        a retry that is owed is no reason to stay. ``forever``: only a signal ends it. ``until``:
+        monotonic seconds.
         """
-        from sessionpipe.intake import Intake
-        from sessionpipe.outbox import Outbox
         from sessionpipe.spool import Spool
 
         if not self._lock.still_there():
             return "gone"  # Uninstalled in this very moment: leave no trace of ours.
         spool = Spool(self.state.spool)
         spool.prepare()
-        outbox = Outbox.open(self.state.outbox)
-        self._reconfigure(outbox)
-        intake = Intake(outbox, spool, machine=self.machine, log=self.log, committed=self._recorded)
-        self.stuck = intake.stuck
-        self._renew_launcher()
-        self._reader.start()
-        trouble, active, pruned = 0, time.monotonic(), 0.0
         handler = self._on_signals()
+        outbox = intake = None
         try:
-            while True:
-                pause = None
-                try:
-                    if intake.run():
-                        active = time.monotonic()
-                    trouble = 0
-                except Exception as error:
-                    # A full disk, a locked database: nothing is lost, all of it waits.
-                    pause = TROUBLE_S[min(trouble, len(TROUBLE_S) - 1)]
-                    trouble += 1
-                    self.log("error", f"intake: {error!r}; tried again in {pause:.0f} s")
-                if force:
-                    for courier in self._couriers.values():
-                        courier.notify(force=True)
-                    force = False
-                self._reconfigure(outbox)
-                now = time.monotonic()
-                if not self._lock.still_there():
-                    return "gone"
-                if self._stop.is_set():
-                    return "stopped"
-                if _version() != _RUNNING:
-                    return "replaced"
-                if until is not None and now >= until:
-                    return "late"
-                busy, owed = self._standing()
-                if pause is None and not busy and not forever:
-                    if once:
-                        return "idle"
-                    if self._blind():
-                        return self._make_way(spool)
-                    if not owed and now - active >= LINGER_S:
-                        return "idle"
-                if not busy and now - pruned > _PRUNE_EVERY_S:
-                    pruned = now
-                    self._prune(outbox)
-                got = self._sleep(pause, None if owed or forever or busy else active + LINGER_S - now, until)
-                if FORCE in got:
-                    force = True
-                if LOOK in got or FORCE in got:
-                    active = time.monotonic()
-                    # Another process wrote: what it wrote is for the couriers and the reader too.
-                    self.committed()
-                    self._reader.notify()
+            outbox, intake = self._open(spool, patient=not once)
+            self._renew_launcher()
+            self._reader.start()
+            return self._loop(outbox, intake, spool, force=force, until=until, once=once, forever=forever)
         finally:
             handler()
             self._end_parts()
-            with contextlib.suppress(Exception):
-                intake.finish()
-            outbox.close()
+            if intake is not None:
+                with contextlib.suppress(Exception):
+                    intake.finish()
+            if outbox is not None:
+                outbox.close()
+
+    def _loop(
+        self,
+        outbox: Outbox,
+        intake: Intake,
+        spool: Spool,
+        *,
+        force: bool,
+        until: float | None,
+        once: bool,
+        forever: bool,
+    ) -> str:
+        trouble, again_at = Trouble(), 0.0
+        active = time.monotonic()
+        pruned: float | None = None
+        while True:
+            if not self.fifo.still_there():
+                # Somebody removed it: hooks would start workers in vain, and this one hear of nothing.
+                # Unless all of it is just being removed, which is not to be stood in the way of.
+                time.sleep(_REMOVAL_S)
+                if ended := self._ended(until):
+                    return ended
+                self.fifo.close()
+                self.fifo.open()
+            now = time.monotonic()
+            if now >= again_at or force:
+                slice_ends = now + SLICE_S
+
+                def go_on(slice_ends: float = slice_ends) -> bool:
+                    now = time.monotonic()
+                    return now < slice_ends and self._ended(until) is None
+
+                try:
+                    if self._ended(until) is None and intake.run(go_on):
+                        active = time.monotonic()
+                    self._reconfigure(outbox)
+                    trouble.over()
+                    again_at = 0.0
+                except Exception as error:
+                    # A full disk, a locked database: nothing is lost, all of it waits, and a hook that
+                    # comes meanwhile is no reason to try sooner.
+                    pause, line = trouble.add(error)
+                    again_at = time.monotonic() + pause
+                    if line:
+                        self.log("error", f"intake: {line}")
+            if force:
+                for courier in self._couriers.values():
+                    courier.notify(force=True)
+                force = False
+            if ended := self._ended(until):
+                return ended
+            now = time.monotonic()
+            busy, owed = self._standing()
+            if not again_at and not busy and not forever and not intake.more:
+                if once:
+                    return "idle"
+                if self._blind():
+                    return self._make_way(spool)
+                if not owed and now - active >= LINGER_S:
+                    return "idle"
+            more = intake.more and not again_at
+            if not busy and not again_at and (pruned is None or now - pruned > _PRUNE_EVERY_S):
+                pruned, more = (None, True) if self._prune(outbox) else (now, more)
+            timeouts = [_LONGEST_SLEEP_S]
+            if more:
+                timeouts.append(0)
+            if again_at:
+                timeouts.append(again_at - now)
+            elif not (owed or forever or busy):
+                timeouts.append(active + LINGER_S - now)
+            if until is not None:
+                timeouts.append(until - now)
+            got = self._sleep(min(timeouts))
+            if FORCE in got:
+                force = True
+            if LOOK in got or FORCE in got:
+                active = time.monotonic()
+                # Another process wrote: what it wrote is for the couriers and the reader too.
+                self.committed()
+                self._reader.notify()
+
+    def _ended(self, until: float | None) -> str | None:
+        """Why this worker must end, if it must; asked before every batch of jobs."""
+        if not self._lock.still_there():
+            return "gone"
+        if self._outbox_file != _identity(self.state.outbox):
+            return "moved"
+        if self._stop.is_set():
+            return "stopped"
+        if _version() != _RUNNING:
+            return "replaced"
+        return "late" if until is not None and time.monotonic() >= until else None
+
+    def _ours(self) -> bool:
+        return self._lock.still_there() and self._outbox_file == _identity(self.state.outbox)
+
+    def _open(self, spool: Spool, *, patient: bool) -> tuple[Outbox, Intake]:
+        """The outbox and its intake; ``patient``: tried for a while before it is given up.
+
+        While this waits, hooks find a reader and start nothing: were it to leave at once, each of
+        them would start a worker only to see it fail.
+        """
+        from sessionpipe.intake import Intake
+        from sessionpipe.outbox import Outbox
+
+        trouble = Trouble()
+        for last in [*[False] * len(TROUBLE_S), True]:
+            outbox = None
+            try:
+                outbox = Outbox.open(self.state.outbox)
+                self._outbox_file = _identity(self.state.outbox)
+                intake = Intake(
+                    outbox,
+                    spool,
+                    machine=self.machine,
+                    log=self.log,
+                    committed=self._recorded,
+                    ours=self._ours,
+                )
+                self.stuck = intake.stuck
+                return outbox, intake
+            except Exception as error:
+                if outbox is not None:
+                    outbox.close()
+                if last or not patient:
+                    raise
+                pause, line = trouble.add(error)
+                if line:
+                    self.log("error", line)
+                again_at = time.monotonic() + pause
+                while (left := again_at - time.monotonic()) > 0:
+                    self._sleep(left)
+                    if self._stop.is_set() or not self._lock.still_there():
+                        raise
+        raise AssertionError("unreachable")
 
     def _renew_launcher(self) -> None:
         """After an upgrade, write the launcher and its compiled hook anew.
@@ -273,7 +383,7 @@ class Worker:
 
         try:
             launcher.write(self.state, self._config_file.parent, answers())
-        except OSError as error:
+        except Exception as error:
             self.log("warning", f"the launcher cannot be written anew: {error}")
 
     def _recorded(self) -> None:
@@ -292,13 +402,10 @@ class Worker:
             owed |= due is not None
         return busy, owed
 
-    def _sleep(self, pause: float | None, linger: float | None, until: float | None) -> bytes:
-        timeouts = [_LONGEST_SLEEP_S]
-        timeouts += [t for t in (pause, linger) if t is not None]
-        if until is not None:
-            timeouts.append(until - time.monotonic())
+    def _sleep(self, seconds: float) -> bytes:
+        """Wait until somebody sends a byte, at most ``seconds``; the bytes that came."""
         fd = self.fifo.fileno()
-        select.select([] if fd is None else [fd], [], [], max(0.01, min(timeouts)))
+        select.select([] if fd is None else [fd], [], [], max(0.0, seconds))
         return self.fifo.drain()
 
     def _on_signals(self) -> Any:
@@ -323,11 +430,7 @@ class Worker:
     def _reconfigure(self, outbox: Outbox) -> None:
         """Bring the couriers in line with the config, when it changed."""
         self._retiring = [part for part in self._retiring if not part.ended.is_set()]
-        try:
-            info = self._config_file.stat()
-            seen: object = (info.st_mtime_ns, info.st_size, info.st_ino)
-        except OSError:
-            seen = None
+        seen = _identity(self._config_file, content=True)
         if seen == self._config_seen and not self._held_up():
             return
         from sessionpipe.config import ConfigError, load
@@ -367,27 +470,30 @@ class Worker:
             for sink in self._config.sinks
         )
 
-    def _prune(self, outbox: Outbox) -> None:
-        """Let go of rows older than the retention that every sink of the config is past."""
+    def _prune(self, outbox: Outbox) -> bool:
+        """Let go of some rows older than the retention that every sink is past; whether there are more."""
         if self._config is None:
-            return
+            return False
         names = {sink.name for sink in self._config.sinks if sink.kind != "stdout"}
         positions = [sink.position for sink in outbox.sinks() if sink.name in names]
         up_to = min(positions, default=outbox.last_position()) if len(positions) == len(names) else 0
         before = now_ms() - self._config.retention_days * 86_400_000
-        while outbox.prune(before, up_to):
-            if not self._standing()[0]:
-                continue
-            return
+        try:
+            return outbox.prune(before, up_to) > 0
+        except sqlite3.Error as error:
+            self.log("warning", f"old events cannot be let go of: {error}; tried again in an hour")
+            return False
 
     def _end_parts(self) -> None:
-        parts = [self._reader, *self._couriers.values(), *self._retiring]
+        parts: list[Part] = [self._reader, *self._couriers.values(), *self._retiring]
         for part in parts:
             part.stop()
+        begun = time.monotonic()
         for part in parts:
             # A request under way may take its 15 s; what it gets no answer to is sent again.
+            to_file = isinstance(part, Delivering) and part.sink.kind == "file"
             if part.is_alive():
-                part.join(timeout=1.0)
+                part.join(max(0.0, begun + (_ENDING_FILE_S if to_file else _ENDING_S) - time.monotonic()))
 
     # --- making way ---------------------------------------------------------------------------
 
@@ -396,7 +502,7 @@ class Worker:
         network = [courier for courier in self._couriers.values() if courier.sink.kind == "http"]
         return bool(network) and all(courier.failed_connections >= BLIND_AFTER for courier in network)
 
-    def _make_way(self, spool: Any) -> str:
+    def _make_way(self, spool: Spool) -> str:
         """Stop listening, go on trying, and leave as soon as a hook has started another worker.
 
         This process may sit in a sandbox without a network; one started by the next hook may not.
@@ -406,14 +512,16 @@ class Worker:
         self.fifo.open()
         try:
             while True:
-                if not spool.empty() or not self._lock.still_there() or self._stop.is_set():
+                if self._stop.is_set():
+                    return "stopped"
+                if not spool.empty() or not self._ours():
                     return "yielded"
-                if not self._blind():
+                if not self._blind() or _identity(self._config_file, content=True) != self._config_seen:
                     return "sees again"
                 busy, owed = self._standing()
                 if not busy and not owed:
                     return "idle"
-                if b"y" in self._sleep(None, None, None):
+                if b"y" in self._sleep(_LONGEST_SLEEP_S):
                     return "yielded"
         finally:
             self.fifo.close()
@@ -428,7 +536,8 @@ def foreground(state: State, config: Path) -> bool:
         return False
     fifo.open()
     try:
-        Worker(state, config, fifo=fifo, lock=lock, with_stdout=True).serve(forever=True)
+        while Worker(state, config, fifo=fifo, lock=lock, with_stdout=True).serve(forever=True) == "moved":
+            continue  # The outbox was moved away: on with a new one.
     finally:
         fifo.close()
         lock.release()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import select
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -59,6 +61,30 @@ class TestLock:
         assert not lock.still_there()
         lock.release()
 
+    def test_somebody_who_looks_whether_a_worker_lives_is_not_taken_for_one(
+        self, state: State, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        state.lock.touch()
+        looking = os.open(state.lock, os.O_RDONLY)
+        fcntl.flock(looking, fcntl.LOCK_SH)
+        # He is done when the lock is tried a second time.
+        monkeypatch.setattr("sessionpipe.liveness.time.sleep", lambda _seconds: os.close(looking))
+        lock = Lock(state)
+        assert lock.acquire()
+        lock.release()
+
+    def test_no_room_for_its_process_id_does_not_keep_a_worker_from_working(
+        self, state: State, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def full(*_args: object) -> int:
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr("sessionpipe.liveness.os.pwrite", full)
+        lock = Lock(state)
+        assert lock.acquire()
+        assert worker_alive(state)[0]
+        lock.release()
+
     def test_a_link_planted_in_its_place_is_not_followed(self, state: State, tmp_path: Path) -> None:
         victim = tmp_path / "victim"
         victim.write_text("precious")
@@ -97,5 +123,36 @@ class TestFifo:
         state.fifo.write_bytes(b"")
         assert not send(state.fifo, b"w")
         assert state.fifo.read_bytes() == b""
+
+    @pytest.mark.parametrize("kind", ["file", "link", "folder", "socket"])
+    def test_whatever_has_its_name_gives_way_to_it(self, state: State, tmp_path: Path, kind: str) -> None:
+        victim = tmp_path / "victim"
+        victim.write_text("precious")
+        {
+            "file": lambda: state.fifo.write_bytes(b"jj"),
+            "link": lambda: state.fifo.symlink_to(victim),
+            "folder": state.fifo.mkdir,
+            "socket": lambda: os.mknod(state.fifo, 0o600 | stat.S_IFSOCK),
+        }[kind]()
+        fifo = Fifo(state.fifo)
+        fifo.open()
+        assert send(state.fifo, b"w")
+        assert fifo.drain() == b"w"
+        assert victim.read_text() == "precious"
+        fifo.close()
+
+    def test_a_folder_with_something_in_it_is_left_alone(self, state: State) -> None:
+        state.fifo.mkdir()
+        (state.fifo / "somebody's").touch()
         with pytest.raises(OSError, match="not a FIFO"):
             Fifo(state.fifo).open()
+
+    def test_it_notices_that_hooks_would_open_another_one(self, state: State) -> None:
+        fifo = Fifo(state.fifo)
+        fifo.open()
+        assert fifo.still_there()
+        state.fifo.unlink()
+        assert not fifo.still_there()
+        os.mkfifo(state.fifo)
+        assert not fifo.still_there()
+        fifo.close()
