@@ -20,8 +20,8 @@ _NAME = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-."
 #: Between a name and the sign: quotes (escaped ones too), brackets, Markdown's stars.
 _CLOSERS = r"""["'`\\\])*]{0,8}+"""
 _SIGN = (
-    r"""[ \t]{0,16}+(?:=>|:=|[=!]==?|\|\|=?|\?\?=?|=|:(?!:))"""
-    r"""|>|[ \t]{0,4}+,[ \t]{0,4}+(?=["'`\\])|(?:\s|\\n|,){1,40}+["'\\]{0,4}+value["'\\]{0,4}+[ \t]{0,4}+[:=]"""
+    r"""(?:\s|\\n|,){1,40}+["'\\]{0,4}+value["'\\]{0,4}+[ \t]{0,4}+[:=]"""
+    r"""|[ \t]{0,16}+(?:=>|:=|[=!]==?|\|\|=?|\?\?=?|=|:(?!:))\*{0,2}+|>|[ \t]{0,4}+,[ \t]{0,4}+(?=["'`\\])"""
 )
 _WORD = r"""[^\s.!?:=;,"'`]{1,30}"""
 _LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
@@ -105,13 +105,16 @@ def find(text: str) -> Found:
     return Found(spans, words)
 
 
-#: An unquoted value, in a program and on a line of its own; a backslash belongs to it unless it escapes.
-_BARE = r"""(?:[^\s"'`\\,;&<>|(){}\[\]\x00-\x1f]++|\\(?![nrtu"'\\/`]))++"""
-_LINE = r"""(?:[^\s"'`\\<>\x00-\x1f]++|\\(?![nrtu"'\\/`]))++"""
+#: Unquoted values: in a program, in a query, and on a line of their own. A backslash belongs to a
+#: value unless it escapes something.
+_ESCAPING = r"""\\(?![nrtu"'\\/`])"""
+_BARE = rf"""(?:[^\s"'`\\,;&<>|(){{}}\[\]\x00-\x1f]++|{_ESCAPING})++"""
+_IN_PROGRAM = re.compile(_BARE)
+_IN_QUERY = re.compile(rf"""(?:[^\s"'`\\,;&#<>|(){{}}\[\]\x00-\x1f]++|{_ESCAPING})++""")
+_ON_LINE = re.compile(rf"""(?:[^\s"'`\\<>\x00-\x1f]++|{_ESCAPING})++""")
 _VALUE = re.compile(
     rf"""[ \t]{{0,16}}+(?:(?P<pre>[bBrRuUfF$@]{{0,2}})(?P<quote>\\{{0,15}}+["'`])|(?P<bare>{_BARE}))"""
 )
-_BARE_VALUE, _LINE_VALUE = re.compile(_BARE), re.compile(_LINE)
 _TYPED = re.compile(r"""[ \t]*+[A-Za-z_][\w.\[\]|?]{0,40}+[ \t]{0,2}+=[ \t]{0,2}+(?=[bBrRuUfF]{0,2}["'`])""")
 _XML_VALUE = re.compile(r"\s{0,8}+([^<>\s][^<>]{0,400}?)\s{0,8}</")
 _TEMPLATE = re.compile(r"\$?\{[^{}]{0,80}\}|%\(?\w{0,20}\)?[sdr]|\$\w{2,60}")
@@ -135,15 +138,11 @@ def _assigned(text: str, match: re.Match[str]) -> Span | None:
     sign_group = match.lastindex or 0
     start, end = match.start(), match.end(sign_group - 2)
     name, start = _whole_name(text, start, end)
-    found = kind(name.strip("-_."))
-    if " " in name or found is None:
-        return None
     before = text[start - 1 : start]
-    if before == " " and name.isalpha():
-        found = _with_word_before(text, start, name, found)
-        if found is None:
-            return None
-    sign = match[sign_group].strip()
+    found = _two_words(text, start, name) if before == " " and name.isalpha() else kind(name.strip("-_."))
+    if found is None or text.startswith("://", max(0, start - 3)):
+        return None  # A user in a URL is the URL's.
+    sign = match[sign_group].strip(" \t*")
     at = match.end()
     if sign == ">":
         return _xml(text, at, found) if before == "<" and not match[sign_group - 1] else None
@@ -162,7 +161,8 @@ def _assigned(text: str, match: re.Match[str]) -> Span | None:
         return None  # A cookie has a rule of its own.
     if value["quote"]:
         return _quoted(text, value, place)
-    return _bare(text, value.start("bare"), place, whole_word=strict and before not in ("?", "&", ";"))
+    form = _IN_QUERY if before in ("?", "&", ";") else _ON_LINE if strict else _IN_PROGRAM
+    return _bare(text, value.start("bare"), place, form)
 
 
 def _whole_name(text: str, start: int, end: int) -> tuple[str, int]:
@@ -175,10 +175,11 @@ def _whole_name(text: str, start: int, end: int) -> tuple[str, int]:
     return text[first:end], first
 
 
-def _with_word_before(text: str, start: int, name: str, found: Kind) -> Kind | None:
+def _two_words(text: str, start: int, name: str) -> Kind | None:
+    """The kind of a name written as words: "API key", "max tokens"; the word before may say more."""
     back = text[max(0, start - 32) : start - 1]
     word = back[len(back.rstrip(_NAME)) :]
-    return kind(f"{word}_{name}") if word else found
+    return kind(f"{word}_{name}" if word else name)
 
 
 def _xml(text: str, at: int, found: Kind) -> Span | None:
@@ -192,7 +193,7 @@ def _quoted(text: str, value: re.Match[str], place: _Place) -> Span | None:
     start = value.end("quote")
     end = _closing(text, start, value["quote"])
     if end is None:
-        return _bare(text, start, place, whole_word=False)
+        return _bare(text, start, place, _IN_PROGRAM)
     content = text[start:end]
     if len(content) < 3 or "\n" in content:
         return None
@@ -219,11 +220,11 @@ def _closing(text: str, start: int, quote: str) -> int | None:
     return None
 
 
-def _bare(text: str, start: int, place: _Place, *, whole_word: bool) -> Span | None:
+def _bare(text: str, start: int, place: _Place, form: re.Pattern[str]) -> Span | None:
     if place.sign in _COMPARING:
         return None
-    match = (_LINE_VALUE if whole_word else _BARE_VALUE).match(text, start)
-    if match is None:
+    match = form.match(text, start)
+    if match is None or values.is_placeholder(match[0]):
         return None
     value = match[0].rstrip(".,;:!?)")
     following = text[start + len(value) : start + len(value) + 1]
@@ -294,7 +295,7 @@ def _prose(text: str, match: re.Match[str]) -> Span | None:
     at = match.end()
     opening = _OPENING.match(text, at)
     at = opening.end() if opening else at
-    value = _LINE_VALUE.match(text, at)
+    value = _ON_LINE.match(text, at)
     if value is None:
         return None
     word = value[0].rstrip(".,;:!?)*")

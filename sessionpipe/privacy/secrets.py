@@ -43,10 +43,12 @@ def redact(text: str) -> str:
 
 def _spans(text: str) -> list[Span]:
     """Where the secrets of ``text`` are, in order, none touching another."""
-    found = _found(text)
     if any(sign in text for sign in _ESCAPES) and _ANSI.search(text):
-        # A terminal's colour codes stick to a token or split it: look once more without them.
-        found += _without_ansi(text)
+        # A terminal's colour codes stick to a token or split it: look at the words between them,
+        # then once more as if they were not there.
+        found = _found(_ANSI.sub(lambda code: "\0" * len(code[0]), text)) + _without_ansi(text)
+    else:
+        found = _found(text)
     found.sort()
     merged: list[Span] = []
     for start, end in found:
@@ -137,7 +139,7 @@ def _under(name: str | None, value: str) -> str | None:
     """What ``value`` becomes under ``name``; None when the name says nothing."""
     if name is None or (found := kind(name)) is None or values.is_placeholder(value):
         return None
-    if len(value.split(None, _WORDS)) > _WORDS:
+    if MARK in value or len(value.split(None, _WORDS)) > _WORDS:
         return None
     if found == "key":
         if "cookie" in name.lower():

@@ -76,11 +76,9 @@ def _by_pattern(pattern: str, look: str = "any", pairs: bool = False) -> Callabl
                 continue
             for start, end in [match.span(name) for name in groups] or [match.span()]:
                 value = text[start:end]
-                if (
-                    start >= 0
-                    and fits(value)
-                    and not (groups and values.is_placeholder(value.rstrip(".,;:!?)")))
-                ):
+                if start < 0 or not fits(value) or text.startswith(values.MARK, end):
+                    continue
+                if not groups or not values.is_placeholder(value.rstrip(".,;:!?)")):
                     found.append((start, end))
         return found
 
