@@ -49,15 +49,15 @@ def _scan() -> _Scan:
     stems, nouns = _either(names["stems"]), _either(prose["nouns"])
     assigned = rf"([a-z0-9_.\-]{{0,48}}+)({_CLOSERS})({_SIGN})"
     named = rf"(?=[a-z][a-z0-9_-]{{0,40}}(?:{stems})|(?:{stems}))([a-z][a-z0-9_-]{{1,60}}+)"
-    flag = rf"(?<![\w-]-)-?+{named}[ \t]{{1,4}}+(?=[^\s-])"
+    flag = rf"(?<![\w\]-]-)-?+{named}[ \t]{{1,4}}+(?=[^\s=:|&>-])"
     said = rf"s?(?:[ \t]{_WORD}){{0,6}}?[ \t]{{1,3}}(?:{_either(prose['verbs'])})[ \t]{{1,3}}()"
     rows: list[tuple[str | tuple[str, str], str, str]] = [
-        ("assigned", stem, assigned) for stem in names["stems"]
+        *(((word, then), word, f"()(?={then})" if then else "()") for word, then in shapes.keywords()),
+        *(("assigned", stem, assigned) for stem in names["stems"]),
+        ("flag", "-", flag),
+        *(("said", noun, said) for noun in prose["nouns"]),
+        *(("said", word, rf"[ \t](?:the[ \t])?(?:{nouns})[ \t]()") for word in prose["before"]),
     ]
-    rows += [("flag", "-", flag)]
-    rows += [("said", noun, said) for noun in prose["nouns"]]
-    rows += [("said", word, rf"[ \t](?:the[ \t])?(?:{nouns})[ \t]()") for word in prose["before"]]
-    rows += [((word, then), word, f"()(?={then})" if then else "()") for word, then in shapes.keywords()]
     # Each word is looked for at its rarest letter, what comes before it being looked back at, and
     # each alternative begins with that letter: `re` then skips, in C, all that cannot begin one.
     letters: dict[str, list[tuple[str | tuple[str, str], str]]] = {}
@@ -94,14 +94,19 @@ def find(text: str) -> Found:
     pattern, found = _scan()
     spans: list[Span] = []
     words: set[tuple[str, str]] = set()
-    done = 0
-    for match in pattern.finditer(lowered(text)):
+    low = lowered(text)
+    at = 0
+    while match := pattern.search(low, at):
+        at = match.end()
         what = found[match.lastindex or 0]
         if isinstance(what, tuple):
             words.add(what)
-        elif match.start() >= done and (span := _LOOK[what](text, match)):
+        elif span := _LOOK[what](text, match):
             spans.append(span)
-            done = span[1]
+            # What stands inside a secret goes with it.
+            at = max(at, span[1])
+        else:
+            at = match.start() + 1  # A keyword may stand inside a name.
     return Found(spans, words)
 
 
@@ -119,6 +124,8 @@ _TYPED = re.compile(r"""[ \t]*+[A-Za-z_][\w.\[\]|?]{0,40}+[ \t]{0,2}+=[ \t]{0,2}
 _XML_VALUE = re.compile(r"\s{0,8}+([^<>\s][^<>]{0,400}?)\s{0,8}</")
 _TEMPLATE = re.compile(r"\$?\{[^{}]{0,80}\}|%\(?\w{0,20}\)?[sdr]|\$\w{2,60}")
 _LONGEST = 8192
+# Inside the quotes, the end of a string of JSON around them: these two quotes are no pair.
+_STRUCTURE = re.compile(r"""(?<!\\)"\s{0,4}[,:}\]]""")
 
 
 #: Signs that assign nothing: what stands behind them is a secret only when it looks like one.
@@ -195,8 +202,10 @@ def _quoted(text: str, value: re.Match[str], place: _Place) -> Span | None:
     if end is None:
         return _bare(text, start, place, _IN_PROGRAM)
     content = text[start:end]
-    if len(content) < 3 or "\n" in content:
+    if len(content) < 3:
         return None
+    if value["quote"] in "'`" and _STRUCTURE.search(content):
+        return _bare(text, start, place, _IN_PROGRAM)
     if "f" in value["pre"].lower() and "{" in content:
         return None
     if place.sign in _COMPARING:

@@ -25,14 +25,22 @@ RULESET_VERSION = 1
 
 # Shorter than any secret with what names it ("pw=x" says nothing).
 _SHORTEST = 8
+_ROUNDS = 4
 _ESCAPES = ("\x1b", "u001b", "x1b", "033", "\\e")
 _ANSI = re.compile(r"(?:\x1b|\\u001b|\\x1b|\\033|\\e)\[[0-9;:]{0,24}[A-Za-z]")
 
 
 def redact(text: str) -> str:
     """``text`` with every secret replaced by ``[redacted]``; the same object when it has none."""
-    if len(text) < _SHORTEST or not (spans := _spans(text)):
-        return text
+    # What was hidden behind one secret may show once it is gone; hardly ever, and then once.
+    for _ in range(_ROUNDS):
+        if len(text) < _SHORTEST or not (spans := _spans(text)):
+            return text
+        text = _replaced(text, spans)
+    return text
+
+
+def _replaced(text: str, spans: list[Span]) -> str:
     parts: list[str] = []
     at = 0
     for start, end in spans:

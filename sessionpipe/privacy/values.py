@@ -7,7 +7,7 @@ alone has no shape to be known by. The word lists are in ``rulesets/secrets@1.to
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import cache, lru_cache
 
 from sessionpipe.privacy.rules import load
 
@@ -42,6 +42,7 @@ def _prose() -> frozenset[str]:
     return frozenset(load("secrets@1")["values"]["prose_words"])
 
 
+@lru_cache(maxsize=2048)
 def is_placeholder(value: str) -> bool:
     """Whether ``value`` stands for a secret without being one: ``<your-key>``, ``${VAR}``, ``***``, a type."""
     low = value.lower()
@@ -60,6 +61,7 @@ def is_opaque(value: str) -> bool:
     )
 
 
+@lru_cache(maxsize=2048)
 def is_generated(value: str) -> bool:
     """Whether ``value`` looks generated: letters with digits, or three classes of characters.
 

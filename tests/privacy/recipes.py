@@ -1,0 +1,57 @@
+"""Credentials made when a test runs: the repository holds none, not even a false one."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+ALPHABET = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+ALPHABETS = {
+    "hex": "0123456789abcdef",
+    "uphex": "0123456789ABCDEF",
+    "up": "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789",
+    "low": "abcdefghijklmnopqrstuvwxyz0123456789",
+    "num": "0123456789",
+}
+_PART = re.compile(r"<(\d+)(?::(\w+))?>")
+
+
+def generated(length: int, alphabet: str = ALPHABET) -> str:
+    """``length`` characters that look generated and are always the same."""
+    return "".join(alphabet[(index * 7 + 3) % len(alphabet)] for index in range(length))
+
+
+def expand(example: str) -> str:
+    """A ruleset's example with its ``<36:hex>`` parts made (rulesets/README.md)."""
+    return _PART.sub(lambda part: _made(int(part[1]), part[2]), example)
+
+
+def parts(example: str) -> list[str]:
+    """What :func:`expand` makes of the parts of ``example``."""
+    return [_made(int(part[1]), part[2]) for part in _PART.finditer(example)]
+
+
+def _made(length: int, name: str | None) -> str:
+    if name == "uuid":
+        digits = generated(32, ALPHABETS["hex"])
+        return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+    return generated(length, ALPHABETS[name] if name else ALPHABET)
+
+
+def vector_input(case: dict[str, Any]) -> str:
+    """The text of a vector's case (conformance/redaction/README.md)."""
+    if "in" in case:
+        return str(case["in"])
+    secret = "".join(part["prefix"] + generated(part["len"], part.get("abc", ALPHABET)) for part in case["t"])
+    return str(case["template"]).replace("{t}", secret)
+
+
+def hostile(recipe: dict[str, Any]) -> str:
+    """The text of an adversarial recipe."""
+    return (
+        recipe.get("prefix", "")
+        + recipe["repeat"] * recipe["times"]
+        + recipe.get("then", "")
+        + recipe.get("then_repeat", "") * recipe.get("then_times", 0)
+        + recipe.get("suffix", "")
+    )

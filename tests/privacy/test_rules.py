@@ -1,0 +1,101 @@
+"""The rulesets as data: every example of every rule holds, and a changed rule has a new revision."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from typing import Any
+
+import pytest
+
+from sessionpipe.privacy import pii, secrets
+from sessionpipe.privacy.rules import load
+from sessionpipe.privacy.secrets import redact
+from tests.privacy.recipes import expand, parts
+
+SECRETS = load("secrets@1")
+SHAPES = SECRETS["vendor"] + SECRETS["rule"]
+
+# The rules of each revision that was ever released, newest last. A rule changed? Raise `revision`
+# in the ruleset (and RULESET_VERSION), and add the new digest here: stored events carry the revision.
+REVISIONS = {"secrets@1": {}, "pii@1": {}}
+
+
+def examples(kind: str) -> list[Any]:
+    return [
+        pytest.param(example, id=f"{rule['id']}-{number}")
+        for rule in SHAPES
+        for number, example in enumerate(rule.get(kind, ()), 1)
+    ]
+
+
+@pytest.mark.parametrize("example", examples("match"))
+def test_the_rule_finds_its_secret(example: str | list[str]) -> None:
+    if isinstance(example, str):
+        # A token is one secret: its beginning goes with it.
+        assert redact(f"a {expand(example)} b") == "a [redacted] b"
+    else:
+        text, becomes = map(expand, example)
+        assert redact(text) == becomes
+
+
+@pytest.mark.parametrize("example", examples("keep"))
+def test_what_looks_alike_stays(example: str) -> None:
+    text = expand(example)
+    assert redact(text) is text
+
+
+@pytest.mark.parametrize(
+    "around", ["'{}'", '"{}"', "({}).", "x={}&y", "a\\n{}\\nb", "\x1b[32m{}\x1b[0m", "%20{}", "<{}>"]
+)
+@pytest.mark.parametrize("rule", SECRETS["vendor"], ids=lambda rule: rule["id"])
+def test_a_token_is_found_between_any_signs(rule: dict[str, Any], around: str) -> None:
+    example = rule["match"][0]
+    token = expand(example if isinstance(example, str) else example[0])
+    made = max(parts(example if isinstance(example, str) else example[0]), key=len)
+    found = redact(around.format(token))
+    assert made not in found
+    assert "[redacted]" in found
+
+
+def test_every_rule_has_an_example() -> None:
+    assert [rule["id"] for rule in SHAPES if not rule.get("match")] == []
+
+
+def test_ids_are_unique() -> None:
+    ids = [rule["id"] for rule in SHAPES]
+    assert len(ids) == len(set(ids))
+
+
+def test_keywords_are_in_lower_case() -> None:
+    assert [word for rule in SHAPES for word in rule.get("keywords", ()) if word != word.lower()] == []
+
+
+def test_no_rule_repeats_without_end_inside_a_repetition() -> None:
+    # (a+)+ and its like take exponential time; a bounded or a possessive inner repeat does not.
+    nested = re.compile(r"[^\\][+*](?![+?])[^()\[\]]{0,40}\)(?:[*+]|\{\d+,\})")
+    patterns = [row.get(key, "") for row in SHAPES for key in ("body", "pattern", "then", "behind")]
+    patterns += [rule["pattern"] for rule in load("pii@1")["rule"]]
+    assert [pattern for pattern in patterns if nested.search(pattern)] == []
+
+
+def test_the_library_knows_which_revision_it_runs() -> None:
+    assert SECRETS["revision"] == secrets.RULESET_VERSION
+    assert SECRETS["name"] == secrets.RULESET
+    assert load("pii@1")["name"] == pii.RULESET
+
+
+def test_no_example_is_shaped_like_a_credential() -> None:
+    for rule in SHAPES:
+        for example in (*rule["match"], *rule.get("keep", ())):
+            for text in [example] if isinstance(example, str) else example:
+                assert re.search(r"(?=[A-Za-z]*[0-9])[A-Za-z0-9+/]{24,}", text) is None, text
+
+
+def digest(name: str) -> str:
+    rules = {key: value for key, value in load(name).items() if key != "revision"}
+    for rule in (*rules.get("vendor", ()), *rules["rule"]):
+        rules[rule["id"]] = {key: value for key, value in rule.items() if key not in ("match", "keep")}
+    rules.pop("vendor", None), rules.pop("rule")
+    return hashlib.sha256(json.dumps(rules, sort_keys=True).encode()).hexdigest()[:16]
