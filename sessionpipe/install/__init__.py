@@ -18,7 +18,7 @@ from typing import NamedTuple
 from sessionpipe.install import entries, files, launcher, owned
 from sessionpipe.install.entries import Memory, WrongShape
 from sessionpipe.install.files import LeftAlone
-from sessionpipe.install.jsonedit import NotPlainJson
+from sessionpipe.install.jsontree import NotPlainJson
 from sessionpipe.install.memory import Manifest, Record, digest
 from sessionpipe.install.netfs import network_file_system
 from sessionpipe.install.targets import Target, account_home, answers, home, targets

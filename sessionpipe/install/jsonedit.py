@@ -1,10 +1,9 @@
 """Small edits to somebody else's JSON file that leave every other byte alone.
 
 A parse-and-dump would reformat the whole file. Instead the text is read into a tree that remembers
-where each thing stands, and an edit splices the text: an insertion takes over the indentation, the
-line ends and the spacing around it, and a removal is its exact inverse. Only plain JSON (RFC 8259)
-is read; anything else is :class:`NotPlainJson`, so that a file we would not understand in full is
-never written.
+where each thing stands (:mod:`sessionpipe.install.jsontree`), and an edit splices the text: an
+insertion takes over the indentation, the line ends and the spacing around it, and a removal is its
+exact inverse.
 """
 
 from __future__ import annotations
@@ -12,155 +11,26 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from json.decoder import scanstring  # type: ignore[attr-defined]  # there, though typeshed does not list it
 from typing import Any
+
+from sessionpipe.install.jsontree import Node, Source, read
 
 Path = tuple[str | int, ...]
 """Where a value is: member names and element indexes from the top."""
 
-MAX_DEPTH = 200
-
-
-class NotPlainJson(ValueError):
-    """The text is not a plain JSON document. ``what`` never quotes it: such files hold secrets."""
-
-    def __init__(self, what: str, line: int) -> None:
-        super().__init__(f"not plain JSON: {what} at line {line}")
-
-
-@dataclass(slots=True)
-class Node:
-    """A value and where it stands: ``text[start:end]``; ``at`` is where its whole item begins."""
-
-    kind: str  # object, array, or value
-    start: int
-    end: int = 0
-    at: int = 0  # the key of an object's member, else the same as start
-    key: str | None = None
-    colon: str = ""  # what stands between the key and the value
-    items: list[Node] = field(default_factory=list)
-    value: Any = None  # of what is neither
-
-    def child(self, step: str | int) -> Node | None:
-        """The member or the element called ``step``."""
-        if self.kind == "array" and isinstance(step, int):
-            return self.items[step] if 0 <= step < len(self.items) else None
-        return next((item for item in self.items if item.key == step), None)
-
-    def plain(self) -> Any:
-        """The value as Python has it."""
-        if self.kind == "object":
-            return {item.key: item.plain() for item in self.items}
-        if self.kind == "array":
-            return [item.plain() for item in self.items]
-        return self.value
-
-
-_SPACE = re.compile(r"[ \t\n\r]*")
-_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
-_WORDS = {"true": True, "false": False, "null": None}
-_WORD = re.compile(r"[A-Za-z]+")
-
-
-def parse(text: str) -> Node:
-    """The tree of a plain JSON document; raises :class:`NotPlainJson`."""
-    if text.startswith("\ufeff"):
-        raise NotPlainJson("a byte order mark", 1)
-    node = _value(text, _skip(text, 0), 0)
-    end = _skip(text, node.end)
-    if end != len(text):
-        raise _unexpected(text, end)
-    return node
-
-
-def _skip(text: str, at: int) -> int:
-    return _SPACE.match(text, at).end()  # type: ignore[union-attr]  # it matches the empty string too
-
-
-def _unexpected(text: str, at: int) -> NotPlainJson:
-    line = text.count("\n", 0, at) + 1
-    if at >= len(text):
-        return NotPlainJson("the end of the file", line)
-    if text.startswith(("//", "/*", "#"), at):
-        return NotPlainJson("a comment", line)
-    return NotPlainJson("something unexpected", line)
-
-
-def _value(text: str, at: int, depth: int) -> Node:
-    first = text[at : at + 1]
-    if first in ("{", "["):
-        return _container(text, at, depth)
-    if first == '"':
-        value, end = _string(text, at)
-        return Node("value", at, end, at, value=value)
-    if match := _NUMBER.match(text, at):
-        # A number only ever gets compared with one of ours; digits beyond any of those stay a float.
-        whole = not match[1] and not match[2] and len(match[0]) < 19
-        return Node("value", at, match.end(), at, value=int(match[0]) if whole else float(match[0]))
-    if match := _WORD.match(text, at):
-        if match[0] in _WORDS:
-            return Node("value", at, match.end(), at, value=_WORDS[match[0]])
-        raise NotPlainJson("a word that is no JSON", text.count("\n", 0, at) + 1)
-    raise _unexpected(text, at)
-
-
-def _string(text: str, at: int) -> tuple[str, int]:
-    try:
-        return scanstring(text, at + 1, True)  # type: ignore[no-any-return]
-    except ValueError as error:
-        where = min(getattr(error, "pos", at), len(text))
-        raise NotPlainJson("a broken string", text.count("\n", 0, where) + 1) from None
-
-
-def _container(text: str, start: int, depth: int) -> Node:
-    if depth >= MAX_DEPTH:
-        raise NotPlainJson(f"nesting deeper than {MAX_DEPTH} levels", text.count("\n", 0, start) + 1)
-    is_object = text[start] == "{"
-    close = "}" if is_object else "]"
-    node = Node("object" if is_object else "array", start, at=start)
-    seen: set[str] = set()
-    at = _skip(text, start + 1)
-    if text.startswith(close, at):
-        node.end = at + 1
-        return node
-    while True:
-        item = _member(text, at, depth, seen) if is_object else _value(text, at, depth + 1)
-        node.items.append(item)
-        at = _skip(text, item.end)
-        if text.startswith(close, at):
-            node.end = at + 1
-            return node
-        if not text.startswith(",", at):
-            raise _unexpected(text, at)
-        comma, at = at, _skip(text, at + 1)
-        if text.startswith(close, at):
-            raise NotPlainJson("a trailing comma", text.count("\n", 0, comma) + 1)
-
-
-def _member(text: str, at: int, depth: int, seen: set[str]) -> Node:
-    if not text.startswith('"', at):
-        raise _unexpected(text, at)
-    key, key_end = _string(text, at)
-    if key in seen:
-        # Readers differ on which of the two counts, so no edit here is safe.
-        raise NotPlainJson("a key given twice", text.count("\n", 0, at) + 1)
-    seen.add(key)
-    colon = _skip(text, key_end)
-    if not text.startswith(":", colon):
-        raise _unexpected(text, colon)
-    item = _value(text, _skip(text, colon + 1), depth + 1)
-    item.at, item.key, item.colon = at, key, text[key_end : item.start]
-    return item
-
 
 class Document:
-    """A JSON text under edit. Every edit splices :attr:`text` and reads it again."""
+    """A JSON text under edit. An edit splices :attr:`text`, and the tree follows."""
 
     def __init__(self, text: str) -> None:
-        """Read ``text``; raises :class:`NotPlainJson`."""
-        self.text = text
-        self.root = parse(text)
+        """Read ``text``; raises :class:`~sessionpipe.install.jsontree.NotPlainJson`."""
+        self._source = Source(text)
+        self.root = read(self._source)
+
+    @property
+    def text(self) -> str:
+        """The text as it is now."""
+        return self._source.text
 
     def get(self, path: Path) -> Node | None:
         """The value at ``path``, or None where there is nothing."""
@@ -238,8 +108,11 @@ class Document:
         return inner
 
     def _splice(self, start: int, end: int, new: str) -> None:
-        self.text = self.text[:start] + new + self.text[end:]
-        self.root = parse(self.text)
+        self._source.text = self.text[:start] + new + self.text[end:]
+        if self.root.start < start and end < self.root.end:
+            self.root.spliced(start, end, len(new))
+        else:
+            self.root = read(self._source)
 
     def _render(self, key: str | None, value: Any, indent: str | None) -> str:
         """``value`` as JSON: on one line without ``indent``, else with its later lines at ``indent``."""
@@ -274,4 +147,4 @@ class Document:
         return "  "
 
 
-__all__ = ["Document", "Node", "NotPlainJson", "Path", "parse"]
+__all__ = ["Document", "Path"]

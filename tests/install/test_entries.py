@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sessionpipe.install.entries import Memory, WrongShape, launchers, look, merge, strip
-from sessionpipe.install.jsonedit import Document, NotPlainJson
+from sessionpipe.install.jsonedit import Document
+from sessionpipe.install.jsontree import NotPlainJson
 from sessionpipe.install.launcher import command
 from sessionpipe.install.targets import Target
 
