@@ -35,7 +35,9 @@ class Trouble:
         """Count a failure; the seconds to wait, and the line to log if there is something new to say."""
         pause = TROUBLE_S[min(self._count, len(TROUBLE_S) - 1)]
         self._count += 1
-        line = f"{error!r}; tried again in {pause:.0f} s"
+        # Ours are sentences for people; of others the kind says more than the words.
+        ours = type(error).__module__.startswith("sessionpipe.")
+        line = f"{error if ours else repr(error)}; tried again in {pause:.0f} s"
         if line == self._said:
             return pause, None
         self._said = line

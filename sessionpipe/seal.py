@@ -57,7 +57,11 @@ def seal(
     lie below it; ``home`` what is written ``~``.
     """
     fields = VOCABULARY[draft["type"]].fields
-    raw = {name: value for name, value in draft["data"].items() if name in fields and value is not None}
+    raw = {
+        name: bound_blob(value, BLOB) if fields[name].blob else value
+        for name, value in draft["data"].items()
+        if name in fields and value is not None
+    }
     if "paths" in raw:
         base = root or draft["session"].get("cwd")
         raw["paths"] = [relative(path, base, home) for path in raw["paths"]]
@@ -111,6 +115,39 @@ def _below(path: str, folder: str | None) -> str | None:
     if rest and rest[0] not in "/\\":
         return None
     return rest.lstrip("/\\")
+
+
+def bound_blob(value: Any, limit: int) -> Any:
+    """``value`` without the leaves that :func:`cut_blob` could not keep in ``limit`` bytes anyway.
+
+    A leaf takes two bytes of JSON at least. Millions of them would take the redactor a minute. Whole
+    leaves go, never a part of one, so that no credential is cut in half.
+    """
+    left = limit
+
+    def bound(value: Any) -> Any:
+        nonlocal left
+        left -= 1
+        if isinstance(value, list):
+            kept: list[Any] = []
+            for inner in value:
+                if left <= 0:
+                    break
+                kept.append(bound(inner))
+            return kept
+        if isinstance(value, dict):
+            some: dict[Any, Any] = {}
+            for key, inner in value.items():
+                if left <= 0:
+                    break
+                some[key] = bound(inner)
+            return some
+        return value
+
+    try:
+        return bound(value)
+    except RecursionError:
+        return value  # Nested too deeply: for cut_blob to say so.
 
 
 def cut_blob(value: Any, limit: int) -> Any:

@@ -57,8 +57,11 @@ class Spool:
 
     def prepare(self) -> None:
         """Create the folders, and sweep what hooks that were killed left half written."""
-        for folder in (self.new, self.tmp, self.rejected):
+        for folder in (self.new, self.tmp):
             make_private(folder)
+        with contextlib.suppress(OSError):
+            # Something in its place keeps jobs from being set aside, and no other from being taken.
+            make_private(self.rejected)
         horizon = time.time() - _TEMPORARY_SECONDS
         for entry in _scan(self.tmp):
             # A hook may rename its file away at any moment, and what cannot be swept is in nobody's way.

@@ -71,8 +71,10 @@ class TranscriptReader:
     def _sleep(self, pending: PendingRead) -> None:
         with self._outbox.transaction() as tx:
             session = tx.session(pending.harness, pending.session, pending.queued_ms)
-            tx.postpone_read(session, None)
-            tx.discard(session)
+            if tx.pending_read(session) is None:
+                tx.discard(session)  # Forgotten meanwhile.
+            else:
+                tx.postpone_read(session, None)
 
     def _read(self, pending: PendingRead, now_ms: int) -> int | None:
         want, elapsed = pending.want, now_ms - pending.queued_ms

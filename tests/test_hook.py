@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import pty
+import shutil
+import stat
 import subprocess
 import sys
+import types
 from pathlib import Path
+from typing import Any
 
 import platformdirs
 import pytest
 
 from sessionpipe import hook
 from sessionpipe.spool import Job, Spool
+from tests.e2e.machine import wait_for
 
 HOOK = Path(hook.__file__)
 
@@ -131,6 +137,19 @@ class TestStandardInput:
             os.close(reading)
         assert jobs(state)[0].payload == b'{"half":'
 
+    def test_that_somebody_made_non_blocking_is_waited_for(self, state: Path) -> None:
+        reading, writing = os.pipe()
+        os.set_blocking(reading, False)
+        environ = {"SESSIONPIPE_STATE_DIR": str(state), "SESSIONPIPE_NO_WORKER": "1"}
+        command = [sys.executable, "-I", "-S", str(HOOK), "codex", "Stop"]
+        with subprocess.Popen(command, env=environ, stdin=reading) as process:
+            os.close(reading)
+            # It has nothing to read until it is known to run.
+            wait_for(lambda: Path(f"/proc/{process.pid}/cmdline").read_bytes(), "the hook")
+            os.write(writing, b"{}")
+            os.close(writing)
+        assert jobs(state)[0].payload == b"{}"
+
     def test_that_is_huge_is_drained_cut_and_marked(self, state: Path) -> None:
         assert_unnoticed(run("codex", "Stop", state=state, stdin=b"x" * (hook.PAYLOAD_LIMIT + 4097)))
         (job,) = jobs(state)
@@ -192,6 +211,14 @@ class TestTrouble:
         done = subprocess.run(["sh", "-c", command], env=environ, capture_output=True, input=b"{}")
         assert_unnoticed(done)
         assert jobs(state)[0].payload == b"{}"
+
+    @pytest.mark.parametrize("missing", ["spool", "spool/new", "spool/tmp"])
+    def test_a_folder_that_somebody_removed_is_made_again(self, state: Path, missing: str) -> None:
+        run("codex", "Stop", state=state)
+        shutil.rmtree(state / missing)
+        run("codex", "Stop", state=state)
+        run("codex", "Stop", state=state)
+        assert len(jobs(state)) >= 2
 
     def test_a_fifo_that_is_something_else(self, state: Path) -> None:
         state.mkdir()
@@ -261,3 +288,90 @@ def test_without_the_variable_the_state_directory_is_where_platformdirs_puts_it(
             monkeypatch.setenv(name, value)
         seen = {b"HOME": os.environ["HOME"].encode(), **{k.encode(): v.encode() for k, v in environ.items()}}
         assert hook.state_directory(seen).decode() == platformdirs.user_state_dir("sessionpipe")
+
+
+class TestStarting:
+    """What it hands to the worker it starts, seen by a program in the worker's place."""
+
+    WORKER = """
+import json, os, stat, sys
+root = os.environ["SESSIONPIPE_STATE_DIR"]
+fds = {}
+for fd in range(64):
+    try:
+        info = os.fstat(fd)
+    except OSError:
+        continue
+    fds[fd] = [info.st_dev, info.st_ino, stat.S_ISFIFO(info.st_mode)]
+with open(root + "/seen.tmp", "w") as seen:
+    json.dump({"argv": sys.argv[1:], "fds": fds}, seen)
+os.rename(root + "/seen.tmp", root + "/seen")
+"""
+
+    @pytest.fixture
+    def hook_file(self, tmp_path: Path) -> Path:
+        package = tmp_path / "package"
+        package.mkdir()
+        (package / "__main__.py").write_text(self.WORKER)
+        return Path(shutil.copy(HOOK, package / "hook.py"))
+
+    def seen(self, hook_file: Path, state: Path, **how: Any) -> dict[str, Any]:
+        environ = {"SESSIONPIPE_STATE_DIR": str(state)}
+        command = [sys.executable, "-I", "-S", str(hook_file), "codex", "Stop"]
+        subprocess.run(command, env=environ, stdin=subprocess.DEVNULL, check=True, **how)
+        wait_for((state / "seen").exists, "the program in the worker's place")
+        return json.loads((state / "seen").read_bytes())
+
+    @pytest.mark.parametrize("free", [3, 4, 5], ids=lambda fd: f"{fd} is the lowest free descriptor")
+    def test_the_worker_has_the_reading_end_on_descriptor_3_and_nothing_else(
+        self, hook_file: Path, state: Path, free: int
+    ) -> None:
+        def occupy() -> None:
+            for fd in range(3, free):
+                os.dup2(0, fd, inheritable=True)
+
+        seen = self.seen(hook_file, state, preexec_fn=occupy, close_fds=False)
+        info = (state / "worker.fifo").stat()
+        assert seen["argv"] == ["worker"]
+        assert seen["fds"].pop("3") == [info.st_dev, info.st_ino, True]
+        assert set(seen["fds"]) == {"0", "1", "2"}
+
+    def test_with_closed_standard_streams_too(self, hook_file: Path, state: Path) -> None:
+        seen = self.seen(hook_file, state, preexec_fn=lambda: os.closerange(0, 3))
+        assert seen["fds"]["3"][2] is True
+        assert set(seen["fds"]) == {"0", "1", "2", "3"}
+
+    @pytest.mark.parametrize("kind", ["file", "folder", "link", "socket"])
+    def test_something_else_in_the_place_of_the_fifo_starts_a_worker_that_puts_it_right(
+        self, hook_file: Path, state: Path, kind: str
+    ) -> None:
+        state.mkdir()
+        path = state / "worker.fifo"
+        {
+            "file": path.touch,
+            "folder": path.mkdir,
+            "link": lambda: path.symlink_to(state / "nowhere"),
+            "socket": lambda: os.mknod(path, 0o600 | stat.S_IFSOCK),
+        }[kind]()
+        self.seen(hook_file, state)
+        assert kind != "file" or path.read_bytes() == b""
+
+    def test_a_reader_that_leaves_before_the_byte_is_none(
+        self, state: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        state.mkdir()
+        os.mkfifo(state / "worker.fifo")
+        reading = os.open(state / "worker.fifo", os.O_RDONLY | os.O_NONBLOCK)
+        started: list[bytes] = []
+        posix = types.SimpleNamespace(**vars(hook.system))
+
+        def write(fd: int, data: bytes) -> int:
+            os.close(reading)
+            return os.write(fd, data)
+
+        posix.write = write
+        posix.closerange = posix.dup2 = posix.set_inheritable = lambda *_args: None
+        monkeypatch.setattr(hook, "system", posix)
+        monkeypatch.setattr(hook, "spawn", lambda state, environ: started.append(state))
+        hook.wake(os.fsencode(state), {})
+        assert started == [os.fsencode(state)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import sqlite3
 from collections.abc import Iterator
@@ -170,3 +171,141 @@ class TestBatches:
         bench.intake().run()
         assert bench.outbox.count() == (0, 0)
         assert bench.spool.rejected_names() == []
+
+
+class TestTrouble:
+    def test_jobs_keep_their_order_when_memory_bounds_a_batch(
+        self, bench: Bench, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("sessionpipe.intake.BATCH_JOBS", 4)
+        monkeypatch.setattr("sessionpipe.intake.BATCH_BYTES", 700)
+        lengths = list(range(1, 13))
+        for length in lengths:
+            bench.put(job("UserPromptSubmit", length, prompt="x" * length))
+        assert bench.intake().run() == 12
+        started = [e["data"]["prompt_chars"] for e in bench.events() if e["type"] == "turn.started"]
+        assert started == lengths
+
+    def test_it_is_asked_before_each_batch_whether_to_go_on_and_goes_on_where_it_was(
+        self, bench: Bench, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("sessionpipe.intake.BATCH_JOBS", 2)
+        for number in range(5):
+            bench.put(job("UserPromptSubmit", number, prompt="x"))
+        intake = bench.intake()
+        answers = iter([True, False])
+        assert intake.run(lambda: next(answers)) == 2
+        assert intake.more
+        # Between the two a job came that sorts behind: its turn is after those already listed.
+        bench.put(job("UserPromptSubmit", 5, prompt="last"))
+        assert intake.run() == 4
+        assert not intake.more
+        assert bench.events()[-1]["data"]["prompt_chars"] == 4
+
+    def test_two_at_work_at_once_record_every_job_once(self, bench: Bench, tmp_path: Path) -> None:
+        """As when somebody removed the lock file: whatever the interleaving."""
+        other_outbox = Outbox.open(tmp_path / "outbox.db")
+        ours = bench.intake()
+        theirs = Intake(other_outbox, bench.spool, machine=lambda: "m", log=lambda level, message: None)
+        bench.put(job("UserPromptSubmit", 1, prompt="one"))
+        read = bench.spool.read
+
+        def overtaken(name: str) -> Any:
+            # It is read here; then the other takes it, and another, with which it prunes the mark.
+            found = read(name)
+            bench.spool.read = read  # type: ignore[method-assign]
+            theirs.run()
+            bench.put(job("UserPromptSubmit", 2, prompt="three"))
+            theirs.run()
+            return found
+
+        bench.spool.read = overtaken  # type: ignore[method-assign]
+        ours.run()
+        started = [e["data"]["prompt_chars"] for e in bench.events() if e["type"] == "turn.started"]
+        assert started == [3, 5]
+        other_outbox.close()
+
+    def test_nothing_is_taken_into_an_outbox_that_is_no_longer_the_spools(self, bench: Bench) -> None:
+        bench.put(job("Stop", 1))
+        intake = Intake(
+            bench.outbox,
+            bench.spool,
+            machine=lambda: "m",
+            log=lambda level, message: None,
+            ours=lambda: False,
+        )
+        with pytest.raises(OSError, match="replaced"):
+            intake.run()
+        assert not bench.spool.empty()
+        assert bench.events() == []
+
+    @pytest.mark.parametrize("number", [errno.EIO, errno.EACCES])
+    def test_a_job_that_cannot_be_read_stays_and_holds_up_no_other(
+        self, bench: Bench, monkeypatch: pytest.MonkeyPatch, number: int
+    ) -> None:
+        bad, good = bench.put(job("Stop", 1)), bench.put(job("Stop", 2))
+        read = bench.spool.read
+
+        def failing(name: str) -> Any:
+            if name == bad:
+                raise OSError(number, "no")
+            return read(name)
+
+        monkeypatch.setattr(bench.spool, "read", failing)
+        intake = bench.intake()
+        assert intake.run() == 1
+        assert bench.spool.names() == [bad]
+        assert bad in bench.logged[0]
+        assert intake.stuck == {bad}
+        assert good not in bench.spool.names()
+
+    def test_no_descriptors_left_is_no_fault_of_the_jobs(
+        self, bench: Bench, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        bench.put(job("Stop", 1))
+        intake = bench.intake()
+
+        def exhausted(name: str) -> Any:
+            raise OSError(errno.EMFILE, "Too many open files")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(bench.spool, "read", exhausted)
+            with pytest.raises(OSError, match="Too many"):
+                intake.run()
+        assert intake.stuck == set()
+        assert intake.run() == 1
+
+    @pytest.mark.parametrize("error", [ValueError("ours"), sqlite3.DataError("string or blob too big")])
+    def test_what_cannot_be_recorded_is_set_aside_under_its_own_name(
+        self, bench: Bench, monkeypatch: pytest.MonkeyPatch, error: Exception
+    ) -> None:
+        refused, poison = bench.put(b"v=1\0harness=emacs\0event=Stop\0at_ms=1\0\0"), bench.put(job("Stop", 2))
+
+        def fail(*_args: Any, **_kwargs: Any) -> Any:
+            raise error
+
+        monkeypatch.setattr("sessionpipe.intake.seal", fail)
+        bench.intake().run()
+        kept = {
+            name: json.loads((bench.spool.rejected / name).read_bytes())["harness"]
+            for name in bench.spool.rejected_names()
+        }
+        assert kept == {
+            refused.replace(".job", ".json"): "emacs",
+            poison.replace(".job", ".json"): "claude-code",
+        }
+        assert bench.spool.empty()
+
+    def test_a_corrupt_database_is_no_fault_of_the_jobs(
+        self, bench: Bench, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        bench.put(job("Stop", 1))
+
+        def malformed(*_args: Any, **_kwargs: Any) -> Any:
+            raise sqlite3.DatabaseError("database disk image is malformed")
+
+        monkeypatch.setattr("sessionpipe.intake.seal", malformed)
+        with pytest.raises(sqlite3.DatabaseError):
+            bench.intake().run()
+        assert bench.spool.rejected_names() == []
+        assert not bench.spool.empty()

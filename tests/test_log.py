@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from sessionpipe.log import log
@@ -39,3 +40,28 @@ def test_a_link_planted_in_its_place_is_not_followed(tmp_path: Path) -> None:
     state.log.symlink_to(victim)
     log(state, "info", "hello")
     assert victim.read_text() == "precious"
+
+
+def test_a_fifo_in_its_place_is_not_waited_at(tmp_path: Path) -> None:
+    state = State(tmp_path)
+    state.log.parent.mkdir()
+    os.mkfifo(state.log)
+    reading = os.open(state.log, os.O_RDONLY | os.O_NONBLOCK)
+    log(state, "error", "x")
+    assert os.read(reading, 10) == b""
+    os.close(reading)
+    log(state, "error", "nobody reads")
+
+
+def test_a_long_message_is_redacted_before_it_is_cut(tmp_path: Path) -> None:
+    state = State(tmp_path)
+    token = "ghp_" + "a1B2c3D4e5" * 4
+    # The cut falls inside the token: cut first, and no rule would know the half that is left.
+    for before in range(3960, 4000, 7):
+        log(state, "error", "x " * (before // 2) + token[:40])
+    assert token[:8] not in state.log.read_text()
+
+
+def test_a_state_directory_that_was_removed_is_not_made_again(tmp_path: Path) -> None:
+    log(State(tmp_path / "gone"), "error", "a last word")
+    assert not (tmp_path / "gone").exists()

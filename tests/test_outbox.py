@@ -194,3 +194,18 @@ class TestOpening:
         path.write_bytes(b"not a database at all, but long enough" * 100)
         with pytest.raises(OutboxError, match="move it away"):
             Outbox.open(path)
+
+
+def test_one_that_is_only_locked_is_not_to_be_moved_away(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Outbox.open(path).close()
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("PRAGMA locking_mode=EXCLUSIVE")
+    other.execute("BEGIN EXCLUSIVE")
+    connect = sqlite3.connect
+    monkeypatch.setattr(
+        "sessionpipe.outbox.sqlite3.connect", lambda *a, **k: connect(*a, **{**k, "timeout": 0})
+    )
+    with pytest.raises(OutboxError, match=r"just now .*locked"):
+        Outbox.open(path)
+    other.close()
+    Outbox.open(path).close()

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessionpipe.seal import cut_blob, relative, seal, session_block, shorten
+from sessionpipe.protocol.vocabulary import BLOB
+from sessionpipe.seal import bound_blob, cut_blob, relative, seal, session_block, shorten
 from tests.schema import assert_valid
 
 SESSION = "3f0c2f2e-6a51-4d7b-9a55-0d3c5f1f5a10"
@@ -146,3 +147,35 @@ class TestBlocks:
 
     def test_a_source_without_a_title_says_nothing(self) -> None:
         assert session_block({"title_source": "custom"}, None) == {}
+
+
+class TestManySmallThings:
+    """What a blob could not keep anyway is not worth a minute of the redactor's time."""
+
+    def test_what_fits_is_not_touched(self) -> None:
+        value = {"a": [1, None, {"b": "c"}], "d": {}}
+        assert bound_blob(value, 1000) == value
+
+    @given(
+        st.recursive(
+            st.none() | st.integers(0, 9) | st.text(max_size=3),
+            lambda inner: (
+                st.lists(inner, max_size=20) | st.dictionaries(st.text(max_size=3), inner, max_size=20)
+            ),
+            max_leaves=200,
+        )
+    )
+    def test_what_is_cut_afterwards_is_the_same(self, value: Any) -> None:
+        limit = 100
+        assert cut_blob(bound_blob(value, limit), limit) == cut_blob(value, limit)
+
+    def test_the_redactor_sees_no_more_leaves_than_can_be_kept(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        seen: list[Any] = []
+
+        def redact_value(value: Any) -> Any:
+            seen.extend(value["output"])
+            return value
+
+        monkeypatch.setattr("sessionpipe.seal.redact_value", redact_value)
+        sealed("tool.ended", {"tool": "x", "ok": True, "output": [0] * 1_000_000})
+        assert len(seen) <= BLOB

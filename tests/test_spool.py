@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import time
@@ -122,3 +123,57 @@ class TestRejected:
         assert spool.rejected_names() == [f"{number:03d}.json" for number in range(5, 205)]
         spool.reject("big.job", "no", job=parse("big.job", HEADER + b"\0\0" + b"x " * 100_000))
         assert (spool.rejected / "big.json").stat().st_size < 70_000
+
+
+class TestTrouble:
+    def test_a_hook_that_renames_its_file_while_the_folder_is_swept_is_no_trouble(
+        self, spool: Spool, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (spool.tmp / "a.job").write_bytes(b"")
+        with os.scandir(spool.tmp) as entries:
+            listed = list(entries)
+        (spool.tmp / "a.job").rename(spool.new / "a.job")
+        monkeypatch.setattr("sessionpipe.spool._scan", lambda folder: iter(listed))
+        spool.prepare()
+
+    def test_what_may_be_a_job_is_not_called_none_because_it_cannot_be_read_just_now(
+        self, spool: Spool, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        put(spool, "a.job")
+
+        def exhausted(*_args: object) -> int:
+            raise OSError(errno.EMFILE, "Too many open files")
+
+        monkeypatch.setattr("sessionpipe.spool.os.open", exhausted)
+        with pytest.raises(OSError, match="Too many"):
+            spool.read("a.job")
+
+    def test_something_in_the_place_of_the_rejected_jobs_keeps_no_job_from_being_taken(
+        self, tmp_path: Path
+    ) -> None:
+        (tmp_path / "spool").mkdir()
+        (tmp_path / "spool" / "rejected").write_text("in the way")
+        spool = Spool(tmp_path / "spool")
+        spool.prepare()
+        assert spool.read(put(spool, "a.job")).harness == "codex"
+
+    def test_a_full_disk_is_not_filled_more_by_what_is_set_aside(
+        self, spool: Spool, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def full(*_args: object) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        monkeypatch.setattr(Path, "replace", full)
+        with pytest.raises(OSError, match="No space"):
+            spool.reject("a.job", "no")
+        assert list(spool.tmp.iterdir()) == []
+
+    def test_what_lies_where_a_rejected_job_is_written_is_not_written_into(
+        self, spool: Spool, tmp_path: Path
+    ) -> None:
+        victim = tmp_path / "victim"
+        victim.write_text("precious")
+        (spool.tmp / "a.job.rejected").symlink_to(victim)
+        spool.reject("a.job", "no")
+        assert victim.read_text() == "precious"
+        assert spool.rejected_names() == ["a.json"]

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from sessionpipe import harnesses
 from sessionpipe.harnesses.transcripts import digest
 from sessionpipe.outbox import Outbox
 from sessionpipe.protocol import rfc3339
@@ -191,3 +192,28 @@ def test_what_a_person_said_passes_the_ruleset_before_it_is_cut(scene: Scene) ->
     scene.reader.step(START + 31)
     (row,) = scene.outbox.read(0, 9)
     assert token[:12].encode() not in row.body
+
+
+def test_a_transcript_that_cannot_be_read_holds_up_no_other(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = "3f0c2f2e-6a51-4d7b-9a55-0d3c5f1f5a11"
+    with scene.outbox.transaction() as tx:
+        row = tx.session("claude-code", other, START)
+        tx.save(row)
+        tx.queue_read(row, {"path": "poison", "ended_ms": START}, START - 1, START)
+
+    def exchanges(path: str, *rest: Any) -> Any:
+        if path == "poison":
+            raise ValueError("a fault of ours")
+        return harness.exchanges(path, *rest)
+
+    harness = harnesses.get("claude-code")
+    monkeypatch.setattr(harnesses, "get", lambda _name: harness._replace(exchanges=exchanges))
+    scene.turn_ends(START + 10, "yes")
+    scene.write("user", "ask", START)
+    scene.write("assistant", "yes", START + 5)
+    scene.reader.step(START + 20)
+    assert scene.transcripts() == [(1, "ask", "yes")]
+    assert "a fault of ours" in scene.logged[0]
+    assert [(p.session, p.due_ms) for p in scene.outbox.pending_reads()] == [(other, None)]
