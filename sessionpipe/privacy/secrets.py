@@ -147,7 +147,7 @@ def _under(name: str | None, value: str) -> str | None:
     """What ``value`` becomes under ``name``; None when the name says nothing."""
     if name is None or (found := kind(name)) is None or values.is_placeholder(value):
         return None
-    if MARK in value or len(value.split(None, _WORDS)) > _WORDS:
+    if not value.strip() or MARK in value or len(value.split(None, _WORDS)) > _WORDS:
         return None
     if found == "key":
         if "cookie" in name.lower():

@@ -1,0 +1,232 @@
+"""``redact`` and ``redact_value``: the laws they keep, and what a key says about its value."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sessionpipe.privacy.secrets import redact, redact_value
+from tests.privacy.recipes import generated, vector_input
+from tests.privacy.test_vectors import SECRETS
+
+TOKEN = "ghp_" + generated(36)
+PASSWORD = generated(14)
+
+# Pieces of what real texts with secrets are made of, glued together in ways nobody thought of.
+_TEXTS = [vector_input(case) for case in SECRETS["cases"]]
+_SIGNS = [
+    *" \n\t\"'`\\=:;,@/&?#[]{}()<>.-_$%!*|~^",
+    "\\n",
+    '\\"',
+    "[redacted]",
+    "://",
+    "\x1b[31m",
+    "é",
+    "\ud800",
+    "\0",
+]
+_PIECES = [*_TEXTS, *(text[: len(text) // 2] for text in _TEXTS), *_SIGNS]
+
+
+def _piece(index: int) -> str:
+    return _PIECES[index]
+
+
+pieces = st.integers(0, len(_PIECES) - 1).map(_piece) | st.text(max_size=8)
+texts = st.lists(pieces, max_size=5).map("".join)
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(texts)
+@settings(deadline=None)
+def test_a_second_time_changes_nothing(text: str) -> None:
+    once = redact(text)
+    assert redact(once) == once
+
+
+@given(texts)
+@settings(deadline=None)
+def test_what_has_no_secret_is_the_same_object(text: str) -> None:
+    found = redact(text)
+    assert found is text or "[redacted]" in found
+
+
+@given(texts, texts)
+@settings(deadline=None)
+def test_a_line_of_json_stays_json(one: str, other: str) -> None:
+    line = json.dumps({"a": one, "b": [other]}, ensure_ascii=False)
+    assert json.loads(redact(line)).keys() == {"a", "b"}
+
+
+@given(values)
+@settings(deadline=None)
+def test_a_value_is_never_changed_in_place_and_once_is_enough(value: Any) -> None:
+    before = copy.deepcopy(value)
+    once = redact_value(value)
+    assert value == before
+    assert redact_value(once) == once
+
+
+@given(st.lists(texts, max_size=4))
+@settings(deadline=None)
+def test_looking_at_all_strings_together_hides_none(strings: list[str]) -> None:
+    assert redact_value({f"k{index}": text for index, text in enumerate(strings)}) == {
+        f"k{index}": redact(text) for index, text in enumerate(strings)
+    }
+
+
+def test_a_value_without_secrets_is_the_same_object() -> None:
+    value = {"tool": "Bash", "input": {"command": "ls -l", "n": [1, None, True, 2.5, {"deep": "text"}]}}
+    assert redact_value(value) is value
+
+
+def test_what_did_not_change_is_not_copied() -> None:
+    clean = {"a": ["b"]}
+    found = redact_value({"clean": clean, "x": TOKEN})
+    assert found == {"clean": {"a": ["b"]}, "x": "[redacted]"}
+    assert found["clean"] is clean
+
+
+def test_every_nested_string_is_looked_at() -> None:
+    assert redact_value({"a": [{"b": [f"x {TOKEN}"]}], "c": (TOKEN, 1)}) == {
+        "a": [{"b": ["x [redacted]"]}],
+        "c": ("[redacted]", 1),
+    }
+
+
+SECRET_KEYS = """
+password DB_PASSWORD apiKey client-secret x-api-key access_token Authorization pgPassword STRIPE_API_KEY
+secretAccessKey jwt passphrase private_key webhookSecret authToken PASSWORD_1 tokenValue
+"""
+OTHER_KEYS = """
+password_hash tokenizer max_tokens input_tokens token_type public_key cache_key primaryKey author secretary monkey
+key session_id tool_use_id PWD keyboard passed token_count secretName
+"""
+
+
+@pytest.mark.parametrize("key", SECRET_KEYS.split())
+def test_under_a_key_that_names_a_secret_the_value_goes(key: str) -> None:
+    assert redact_value({key: "correct horse"}) == {key: "[redacted]"}
+    assert redact_value({key: ["correct horse", 7]}) == {key: ["[redacted]", 7]}
+
+
+@pytest.mark.parametrize("key", OTHER_KEYS.split())
+def test_under_any_other_key_it_stays(key: str) -> None:
+    value = {key: "correct horse"}
+    assert redact_value(value) is value
+
+
+@pytest.mark.parametrize(
+    "placeholder", ["", "<your-key>", "${API_KEY}", "$API_KEY", "***", "[redacted]", "string", "null"]
+)
+def test_a_placeholder_stays_under_any_key(placeholder: str) -> None:
+    value = {"password": placeholder}
+    assert redact_value(value) is value
+
+
+@pytest.mark.parametrize("scalar", [None, True, 0, 4096, 1.5, 10**40])
+def test_what_is_no_string_stays_under_any_key(scalar: Any) -> None:
+    value = {"password": scalar, "token": [scalar]}
+    assert redact_value(value) is value
+
+
+def test_numbers_that_are_none_and_lone_surrogates_survive() -> None:
+    value = {"a": math.nan, "b": math.inf, "c": "\ud800", "password": "\udfff" + PASSWORD}
+    found = redact_value(value)
+    assert math.isnan(found["a"])
+    assert found["c"] == "\ud800"
+    assert found["password"] == "[redacted]"
+
+
+def test_a_key_shaped_like_a_token_is_replaced() -> None:
+    assert redact_value({TOKEN: 1, "b": {f"x {TOKEN}": 2}}) == {"[redacted]": 1, "b": {"x [redacted]": 2}}
+
+
+def test_a_schema_that_speaks_of_a_secret_stays() -> None:
+    schema = {
+        "properties": {"password": {"type": "string", "description": "The password"}},
+        "required": ["password"],
+    }
+    assert redact_value(schema) is schema
+
+
+def test_a_scheme_stays_before_its_credential() -> None:
+    assert redact_value({"Authorization": f"Bearer {PASSWORD}"}) == {"Authorization": "Bearer [redacted]"}
+
+
+def test_a_cookie_keeps_its_names() -> None:
+    assert redact_value({"Cookie": f"sid={PASSWORD}; theme=dark"}) == {
+        "Cookie": "sid=[redacted]; theme=[redacted]"
+    }
+
+
+@pytest.mark.parametrize(("name", "value"), [("name", "value"), ("Name", "Value"), ("key", "value")])
+def test_a_name_beside_a_value_names_it(name: str, value: str) -> None:
+    assert redact_value([{name: "DB_PASSWORD", value: "hunter"}]) == [
+        {name: "DB_PASSWORD", value: "[redacted]"}
+    ]
+    harmless = [{name: "LOG_LEVEL", value: "hunter"}]
+    assert redact_value(harmless) is harmless
+
+
+def test_an_argument_behind_its_flag_goes() -> None:
+    argv = ["deploy", "--user", "bob", "--password", "hunter", "--verbose"]
+    assert redact_value(argv) == ["deploy", "--user", "bob", "--password", "[redacted]", "--verbose"]
+
+
+def test_depth_is_no_limit() -> None:
+    value: Any = {"password": PASSWORD}
+    for _ in range(50_000):
+        value = [value]
+    found = redact_value(value)
+    while isinstance(found, list):
+        (found,) = found
+    assert found == {"password": "[redacted]"}
+
+
+@pytest.mark.parametrize("scalar", [None, 7, 1.5, True, b"bytes"])
+def test_a_scalar_is_itself(scalar: Any) -> None:
+    assert redact_value(scalar) is scalar
+
+
+def test_a_long_text_under_a_secret_s_key_is_a_text() -> None:
+    text = f"CREATE TABLE credential ({', '.join(f'column_{n} text' for n in range(30))}) -- {TOKEN}"
+    assert redact_value({"credential": text}) == {"credential": text.replace(TOKEN, "[redacted]")}
+
+
+def test_places_are_right_where_lower_case_is_longer() -> None:
+    # "İ" in lower case is two characters.
+    assert redact(f"İİİ password: {PASSWORD} İ") == "İİİ password: [redacted] İ"
+
+
+def test_nothing_heavy_is_imported() -> None:
+    code = (
+        "import sys; from sessionpipe.privacy.secrets import redact; redact('password = x' * 9);"
+        "print(sorted({'click', 'rich', 'httpx', 'msgspec', 'ulid', 'jsonschema'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_recorded_payloads_keep_all_but_their_keys(shared: Path) -> None:
+    changed = set()
+    for path in sorted((shared / "recordings").rglob("*.json*")):
+        for line in path.read_text("utf-8", "surrogateescape").splitlines():
+            if (found := redact(line)) != line:
+                changed.add((line.strip(), found.strip()))
+    # The recordings' own made-up key, in a config file.
+    assert {line for line, _ in changed} <= {'"apiKey": "made-up"'}
+    assert {found for _, found in changed} <= {'"apiKey": "[redacted]"'}
