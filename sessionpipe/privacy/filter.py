@@ -172,7 +172,7 @@ def _check(struct: type[msgspec.Struct]) -> _Check | None:
     """A struct that checks the fields of ``struct``; None where one holds what only a closer look tells."""
     hints = get_type_hints(struct, include_extras=True)
     plain = {name: _plain(hint) for name, hint in hints.items()}
-    if any(get_origin(hint) is list for hint, _ in plain.values()):
+    if any(get_origin(hint) is list or hint is float for hint, _ in plain.values()):
         return None
     # What may be anything is not looked into: converting it would copy it.
     fields = [(name, hints[name] | UnsetType, UNSET) for name, (hint, _) in plain.items() if hint is not Any]

@@ -56,8 +56,11 @@ def kind(name: str) -> Kind | None:
             if last.endswith(("password", "passwd", "passphrase", "secret", "pwd"))
             else "token"
         )
-    if last in ("keys", "tokens", "secrets", "passwords", "auth", "cookie", "cookies"):
-        return None if before and before[-1] in _list("token_not") | _list("key_not") else "key"
+    if last in ("auth", "cookie", "cookies"):
+        return "key"
+    if last in ("keys", "tokens", "secrets", "passwords"):
+        which = before[-1] if before else "any" if last == "keys" else ""
+        return None if which in _list("token_not") | _list("key_not") else "key"
     if last.endswith("token"):
         return "token"
     return None

@@ -14,6 +14,8 @@ from sessionpipe.privacy.rules import load
 
 RULESET = "pii@1"
 
+_ROUNDS = 4
+
 
 class _Rule(NamedTuple):
     keywords: tuple[str, ...]
@@ -52,6 +54,15 @@ def reduce(text: str, home: str | None = None) -> str:
     ``home`` is one more folder to write ``~``, for a home that lies where homes usually do not.
     The same object comes back when nothing changed; a second time changes nothing.
     """
+    # What stood against a number or a name may have kept it from being seen; hardly ever, and then once.
+    for _ in range(_ROUNDS):
+        if (reduced := _reduced(text, home)) == text:
+            return text
+        text = reduced
+    return text
+
+
+def _reduced(text: str, home: str | None) -> str:
     if home and (own := _home(home)):
         text = own.sub("~", text)
     for rule in _rules():

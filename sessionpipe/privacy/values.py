@@ -17,7 +17,7 @@ _LOWER = re.compile("[a-z]")
 _UPPER = re.compile("[A-Z]")
 _DIGIT = re.compile("[0-9]")
 _OTHER = re.compile(r"[^A-Za-z0-9\s]")
-_PIECES = re.compile(r"[-_./:,=+@\\ ]+")
+_PIECES = re.compile(r"[-_./:\\ ]+")
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _DIGEST = re.compile(r"(?:sha\d{1,3}[:-])?(?:[0-9a-f]{40}|[0-9a-f]{64}|[0-9a-f]{7,12})")
 _PATH = re.compile(
