@@ -120,6 +120,8 @@ def load(config_dir: Path) -> Config:
 
 def parse(text: str, file: Path) -> Config:
     """The settings that ``text``, the content of ``file``, says. Pure; raises :class:`ConfigError`."""
+    if text.startswith("\ufeff"):
+        raise ConfigError(f"{file} line 1 begins with a byte order mark; save it as UTF-8 without one")
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

@@ -157,6 +157,11 @@ def test_the_origin_of_a_url_is_what_two_spellings_of_it_share() -> None:
     assert config.origin("http://[::1]:8000/") == "http://[::1]:8000"
 
 
+def test_a_byte_order_mark_is_named_since_no_editor_shows_it() -> None:
+    with pytest.raises(ConfigError, match=r"config\.toml line 1 begins with a byte order mark; save it as"):
+        parse("\ufeff[machine]\n", Path("config.toml"))
+
+
 def test_an_unreadable_or_undecodable_file_is_one_clear_line(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_bytes(b'[machine]\nname = "\xff"')
     with pytest.raises(ConfigError, match=r"config\.toml is not UTF-8 text"):

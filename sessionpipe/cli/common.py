@@ -31,6 +31,13 @@ def printable(text: object) -> str:
     return line.encode("utf-8", "replace").decode("utf-8")
 
 
+def reason(error: Exception) -> str:
+    """What went wrong, in words: the file and the system's own, without its number."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return str(error)
+
+
 def state() -> State:
     """This person's state directory."""
     return State(state_dir())

@@ -16,7 +16,7 @@ from typing import Any
 import click
 import msgspec
 
-from sessionpipe.cli.common import Fail, printable
+from sessionpipe.cli.common import Fail, printable, reason
 from sessionpipe.cli.playback import Recording, Stage, load
 from sessionpipe.cli.render import STYLES, Tone, colour_wanted, cut, describe, line, pad
 from sessionpipe.cli.store import looking
@@ -41,7 +41,7 @@ def credential() -> str:
     return "ghp_" + "".join(secrets.choice(letters) for _ in range(36))
 
 
-@click.command()
+@click.command(short_help="Play a recorded session; show what each tier would send.")
 @click.option("--tier", type=click.IntRange(0, 3), help="Only this tier, every event of it.")
 def demo(tier: int | None) -> None:
     """Play a recorded session and show what would leave this machine at each tier.
@@ -78,8 +78,10 @@ def demo(tier: int | None) -> None:
             show.tiers(tiers, tier)
             show.one_call(recording, tiers, planted)
             leaked = found_in(planted, written, stage.state)
+    except BrokenPipeError:
+        raise  # Whoever read has seen enough; click ends quietly.
     except (OSError, RuntimeError) as error:
-        raise Fail(f"the demo could not be played: {error}") from error
+        raise Fail(f"the demo could not be played: {reason(error)}") from error
     show.verdict(leaked, arrived(tiers[3]))
 
 

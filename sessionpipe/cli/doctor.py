@@ -20,7 +20,7 @@ from typing import Any, Literal, NamedTuple
 import click
 import msgspec
 
-from sessionpipe.cli.common import Fail, config_path, echo_json, printable, state
+from sessionpipe.cli.common import Fail, config_path, echo_json, printable, reason, state
 from sessionpipe.cli.render import STYLES, Tone, ago, colour_wanted, tilde
 from sessionpipe.cli.status import count, gather, standing
 from sessionpipe.cli.store import looking
@@ -55,7 +55,7 @@ class Finding(NamedTuple):
     mend: str = ""
 
 
-@click.command()
+@click.command(short_help="Check that all is well, and say how to mend what is not.")
 @click.option("--json", "as_json", is_flag=True, help="As JSON, with stable names.")
 def doctor(as_json: bool) -> None:
     """Check places, hooks, worker and sinks, and say how to mend what is wrong.
@@ -92,7 +92,7 @@ def examine(place: State, config_dir: Path) -> Iterator[Finding]:
         try:
             yield from check()
         except OSError as error:
-            yield Finding(name, "fail", f"cannot be looked at: {error}")
+            yield Finding(name, "fail", f"cannot be looked at: {reason(error)}")
 
 
 # --- places -------------------------------------------------------------------------------------
@@ -315,7 +315,7 @@ def time_hook(launcher: Path, runs: int = RUNS) -> Measured:
                 hooks.append(_run(["/bin/sh", str(copy), "claude-code", "Stop"], payload, environment))
                 bares.append(_run(bare, b"", environment))
         except (OSError, subprocess.SubprocessError) as error:
-            return Measured(0, 0, f"{error}")
+            return Measured(0, 0, reason(error))
         jobs = len(Spool(root / "state" / "spool").names())
         if jobs != runs:
             return Measured(0, 0, f"{jobs} of {runs} runs left a job")
@@ -346,9 +346,13 @@ def _hooks(place: State) -> Iterator[Finding]:
             elif found.startswith("needs trust"):
                 yield Finding("hooks", "warn", said, f"start {name} once and trust the hooks it asks about")
             elif found == "stale":
+                said += (
+                    ", which is not as this sessionpipe would write it, so events may not be recorded here"
+                )
                 yield Finding("hooks", "fail", said, f"sessionpipe install {name}")
             else:
-                yield Finding("hooks", "warn", said)
+                mend = f"see to what is said of the file, then `sessionpipe install {name}`"
+                yield Finding("hooks", "warn", said, mend)
 
 
 def _sinks(place: State, config_dir: Path) -> Iterator[Finding]:

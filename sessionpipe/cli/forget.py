@@ -28,7 +28,7 @@ TYPE = "session.forgotten"
 TRIES, PAUSE_S = 20, 0.1
 
 
-@click.command()
+@click.command(short_help="Erase a session here and at every sink.")
 @click.argument("session")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def forget(session: str, yes: bool) -> None:

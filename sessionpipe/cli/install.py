@@ -7,14 +7,14 @@ from collections.abc import Sequence
 
 import click
 
-from sessionpipe.cli.common import Fail, config_path, printable, state, usage
+from sessionpipe.cli.common import Fail, config_path, printable, reason, state, usage
 from sessionpipe.cli.render import table, tilde
 from sessionpipe.install import Elsewhere, Report, UnknownHarness
 from sessionpipe.install import install as install_hooks
 from sessionpipe.install import uninstall as uninstall_hooks
 
 
-@click.command()
+@click.command(short_help="Hook the agents on this machine.")
 @click.argument("harness", nargs=-1)
 @click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
 def install(harness: tuple[str, ...], dry_run: bool) -> None:
@@ -34,13 +34,18 @@ def install(harness: tuple[str, ...], dry_run: bool) -> None:
     except UnknownHarness as error:
         usage(str(error))
     except (OSError, ValueError) as error:
-        raise Fail(f"the launcher cannot be written: {error}") from error
+        raise Fail(
+            f"the launcher cannot be written: {reason(error)};"
+            " make room or the place yours, or set SESSIONPIPE_STATE_DIR to another"
+        ) from error
     _tell(reports, dry_run)
+    if not dry_run and any(report.did in ("created", "added") for report in reports[1:]):
+        click.echo("Now `sessionpipe tail` shows what they do, `sessionpipe doctor` whether all is well.")
     if all(report.did == "not found" for report in reports[1:]):
         raise Fail("no agent was found here; name one to make its folder: `sessionpipe install claude-code`")
 
 
-@click.command()
+@click.command(short_help="Take every hook out again, byte for byte.")
 @click.argument("harness", nargs=-1)
 @click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
 @click.option("--everywhere", is_flag=True, help="Also when a variable points some agents out of the home.")
@@ -63,7 +68,7 @@ def uninstall(harness: tuple[str, ...], dry_run: bool, everywhere: bool) -> None
     except (UnknownHarness, Elsewhere) as error:
         usage(str(error))
     except OSError as error:
-        raise Fail(f"{error}") from error
+        raise Fail(f"the hooks cannot be taken out: {reason(error)}") from error
     if not reports:
         click.echo("nothing is installed")
     _tell(reports, dry_run)

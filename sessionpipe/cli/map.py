@@ -12,7 +12,7 @@ import click
 from sessionpipe.cli.common import printable
 
 
-@click.command("map")
+@click.command("map", short_help="Print the events that one hook's payload becomes.")
 @click.argument("harness")
 @click.argument("event")
 @click.argument("args", nargs=-1)

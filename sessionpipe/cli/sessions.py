@@ -16,6 +16,8 @@ from sessionpipe.protocol import rfc3339, short_id
 
 #: How many sessions the table shows; `--json` has them all.
 SHOWN = 30
+#: For how long one that needs the person stands on top: an agent killed while it asked never says otherwise.
+ON_TOP_MS = 24 * 3_600_000
 
 _TONES: dict[str, Tone] = {"working": "plain", "needs you": "needs", "idle": "good", "ended": "quiet"}
 
@@ -36,10 +38,10 @@ def standing(row: SessionRow) -> str:
     return "idle" if turn.get("over") else "working"
 
 
-@click.command()
+@click.command(short_help="List the sessions: what works, what needs you, what ended.")
 @click.option("--json", "as_json", is_flag=True, help="Every session, as JSON.")
 def sessions(as_json: bool) -> None:
-    """List the sessions that were recorded, the most recently active first.
+    """List the sessions that were recorded: who waits for you first, then the most recently active.
 
     The first column names a session in `tail --session` and `forget`; its beginning is enough.
 
@@ -56,7 +58,7 @@ def sessions(as_json: bool) -> None:
     if not rows:
         click.echo("no session is recorded yet; `sessionpipe install` hooks your agents")
         return
-    _show(rows[:SHOWN])
+    _show(_ordered(rows, int(time.time() * 1000))[:SHOWN])
     if len(rows) > SHOWN:
         click.echo(f"and {len(rows) - SHOWN} older ones; --json has them all")
 
@@ -76,6 +78,13 @@ def as_data(row: SessionRow) -> dict[str, Any]:
     }
 
 
+def _ordered(rows: list[SessionRow], now_ms: int) -> list[SessionRow]:
+    def waits(row: SessionRow) -> bool:
+        return standing(row) == "needs you" and now_ms - row.last_ms < ON_TOP_MS
+
+    return sorted(rows, key=waits, reverse=True)
+
+
 def _show(rows: list[SessionRow]) -> None:
     now = int(time.time() * 1000)
     cells = [
@@ -90,7 +99,10 @@ def _show(rows: list[SessionRow]) -> None:
         )
         for row in rows
     ]
-    lines = table([("id", "harness", "state", "last heard", "folder: title", "branch", "model"), *cells])
+    heads = ("id", "harness", "state", "last heard", "folder: title", "branch", "model")
+    # A column that nothing stands in would only push the others off the terminal.
+    used = [index for index in range(len(heads)) if any(row[index] for row in cells)]
+    lines = table([[row[index] for index in used] for row in (heads, *cells)])
     colour = colour_wanted(sys.stdout)
     columns = columns_of(sys.stdout)
     for number, text in enumerate(lines):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import sqlite3
 import sys
 import time
@@ -48,7 +49,7 @@ def sinks() -> None:
     """
 
 
-@sinks.command()
+@sinks.command(short_help="Send events to a receiver, a file, or stdout.")
 @click.argument("target")
 @click.option("--name", help="What to call it; made from the target unless said.")
 @click.option("--tier", type=click.IntRange(0, 3), help="How much it gets, 0 to 3; 0 unless said.")
@@ -148,7 +149,7 @@ def list_() -> None:
         click.echo(line)
 
 
-@sinks.command()
+@sinks.command(short_help="Send nothing more to a sink, and forget its token.")
 @click.argument("name")
 def remove(name: str) -> None:
     """Send nothing more to NAME, and forget its place and its token.
@@ -168,7 +169,7 @@ def remove(name: str) -> None:
     click.echo(f"removed {name}")
 
 
-@sinks.command()
+@sinks.command(short_help="Try a sink: send it a made-up session and take it back.")
 @click.argument("name")
 def test(name: str) -> None:
     """Try NAME: send it a heartbeat of a made-up session, and take that session back.
@@ -198,7 +199,7 @@ def test(name: str) -> None:
         _test_receiver(sink)
 
 
-@sinks.command()
+@sinks.command(short_help="Send nothing to a sink until it is resumed.")
 @click.argument("name")
 def pause(name: str) -> None:
     """Send nothing to NAME until it is resumed; what happens meanwhile waits for it.
@@ -213,7 +214,7 @@ def pause(name: str) -> None:
     click.echo(f"paused {name}; what happens meanwhile waits for it")
 
 
-@sinks.command()
+@sinks.command(short_help="Send to a sink again, whatever paused it.")
 @click.argument("name")
 def resume(name: str) -> None:
     """Send to NAME again, whether you paused it or its receiver's answer did.
@@ -254,7 +255,12 @@ def _target(target: str) -> SinkConfig:
         origin = settings.origin(target)
         bare = target.rstrip("/").lower() == origin.lower()
         return SinkConfig(name="", kind="http", url=origin if bare else target)
-    usage(f"{printable(target)} is neither a URL (https://…), nor file:PATH, nor stdout")
+    meant = ""
+    if target.startswith(("/", "~/", "./", "../")):
+        meant = f"; did you mean file:{target}?"
+    elif re.fullmatch(r"[\w-]+(\.[\w-]+)+(:\d+)?(/\S*)?", target):
+        meant = f"; did you mean https://{target}?"
+    usage(printable(f"{target} is neither a URL (https://…), nor file:PATH, nor stdout{meant}"))
 
 
 def _path(path: str) -> str:
@@ -468,7 +474,8 @@ def _recorded(
         most = "at most " if tools != "all" and tier else ""
         yield (
             f"  {most}{_events(count)} go first;"
-            f" `sessionpipe sinks add {sink.target} --name {sink.name} --from now` skips them"
+            f" `sessionpipe sinks add {shlex.quote(sink.target)} --name {sink.name} --from now`"
+            " skips what has not gone yet"
         )
     else:
         yield "  nothing is recorded for it yet"

@@ -116,8 +116,10 @@ def _sinks(config: Config | None, outbox: Outbox, now_ms: int) -> Iterator[dict[
 def sink_data(sink: SinkConfig, row: SinkState | None, behind: int, now_ms: int) -> dict[str, Any]:
     """One sink as ``--json`` shows it. ``reason`` is why it is paused, or what its last attempt met."""
     row = row or SinkState(name=sink.name)
-    reason = row.paused or (row.last_error if row.failures else None)
-    later = row.failures and row.next_attempt_ms > now_ms
+    # A wait that was asked for (by the receiver, or for a missing token) counts no failure.
+    waits = bool(row.failures or row.next_attempt_ms)
+    reason = row.paused or (row.last_error if waits else None)
+    later = row.next_attempt_ms > now_ms
     return {
         "name": sink.name,
         "kind": sink.kind,
@@ -176,7 +178,7 @@ def _show(report: dict[str, Any], now_ms: int) -> None:
     say("")
     say("sinks")
     if not report["sinks"]:
-        say("  none; events stay on this machine (`sessionpipe tail`, `sessionpipe sinks add`)")
+        say("  none: events stay on this machine; `sessionpipe sinks add` sends them somewhere")
     cells = [
         (sink["name"], sink["kind"] or "?", _tier(sink), standing(sink, now_ms)) for sink in report["sinks"]
     ]
@@ -191,6 +193,8 @@ def standing(sink: dict[str, Any], now_ms: int) -> str:
         said.append(sink["reason"] if sink["reason"] == "paused by you" else f"paused: {sink['reason']}")
     elif sink["reason"]:
         said.append(sink["reason"])
+    elif sink["kind"] == "stdout" and sink["behind"]:
+        said.append("`sessionpipe flush` and `worker --foreground` serve it")
     if sink["next_attempt"]:
         wait = datetime.fromisoformat(sink["next_attempt"]).timestamp() * 1000 - now_ms
         said.append(f"next attempt in {duration(max(wait, 0))}")

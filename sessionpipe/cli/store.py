@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,6 +30,9 @@ def look(state: State, *, follow: bool = False) -> Outbox | None:
 
     With ``follow`` it keeps seeing what is written later. Raises :class:`Fail` when it can't be read.
     """
+    if state.root.is_dir() and not os.access(state.root, os.R_OK | os.X_OK):
+        # Else it would look as if nothing had ever been recorded.
+        raise Fail(f"{state.root} cannot be read by you; `sessionpipe doctor` says how to mend it")
     try:
         return Outbox.look(state.outbox, follow=follow)
     except OutboxError as error:
@@ -38,4 +42,6 @@ def look(state: State, *, follow: bool = False) -> Outbox | None:
 
 
 def _unreadable(state: State, error: Exception) -> Fail:
-    return Fail(f"the outbox {state.outbox} cannot be read ({error}); move it away to start a new one")
+    damaged = not isinstance(error, sqlite3.OperationalError)
+    mend = "move it away to start a new one" if damaged else "`sessionpipe doctor` says more"
+    return Fail(f"the outbox {state.outbox} cannot be read ({error}); {mend}")

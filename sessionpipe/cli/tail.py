@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import click
 import msgspec
 
-from sessionpipe.cli.common import state, usage
+from sessionpipe.adapters import registry
+from sessionpipe.cli.common import printable, state, usage
 from sessionpipe.cli.render import colour_wanted, columns_of, line, paint
 from sessionpipe.cli.resolve import resolve
 from sessionpipe.cli.store import looking
@@ -74,6 +75,8 @@ def tail(
     """
     if named == "" or harness == "":
         usage("--session and --harness need a name")
+    if harness is not None and harness not in registry.names():
+        usage(f"no harness is called {printable(harness)}; there are {', '.join(registry.names())}")
     place = state()
     wanted = Wanted(tier, harness)
     if named is not None:

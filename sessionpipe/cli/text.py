@@ -11,10 +11,11 @@ from sessionpipe.cli.common import printable
 
 
 @click.command(
+    short_help="Print events as a sink of a tier would get them.",
     epilog="""\b
     Example: what a sink of tier 1 would be sent of the events in a file
       sessionpipe filter --tier 1 --pii < events.ndjson
-    """
+    """,
 )
 @click.option(
     "--tier", type=click.IntRange(0, 3), required=True, help="0 presence, 1 actions, 2 conversation, 3 all."
@@ -62,10 +63,11 @@ def _unredacted(event: Any) -> dict[str, Any]:
 
 
 @click.command(
+    short_help="Print text without the credentials in it.",
     epilog="""\b
     Example: a log without the credentials in it
       sessionpipe redact < build.log
-    """
+    """,
 )
 @click.option("--pii", is_flag=True, help="Reduce e-mail addresses, phone numbers and home folders too.")
 def redact_command(pii: bool) -> None:

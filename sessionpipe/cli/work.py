@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from sessionpipe.cli.common import Fail, config_path, state
+from sessionpipe.cli.common import Fail, config_path, reason, state
 
 
 @click.command()
@@ -20,18 +20,23 @@ def worker(foreground: bool) -> None:
     Example:
       sessionpipe worker --foreground
     """
+    from sessionpipe.liveness import worker_alive
     from sessionpipe.worker import foreground as stay
     from sessionpipe.worker import main
 
     if not foreground:
         sys.exit(main())
     try:
+        if worker_alive(state())[0]:
+            click.echo("another worker is at work; waiting for it to leave", err=True)
         if not stay(state(), config_path()):
             raise Fail(
                 "another worker is at work; it leaves by itself, or stop it (`sessionpipe status` names it)"
             )
+    except KeyboardInterrupt:
+        sys.exit(130)  # While it waited: one at work ends by itself.
     except OSError as error:
-        raise Fail(f"the state directory {state().root} cannot be used: {error}") from error
+        raise Fail(_unusable(error)) from error
 
 
 @click.command()
@@ -51,9 +56,14 @@ def flush() -> None:
     try:
         left = run(state(), config_path())
     except (OSError, OutboxError) as error:
-        raise Fail(f"the state directory {state().root} cannot be used: {error}") from error
+        raise Fail(_unusable(error)) from error
     if left:
         raise Fail("; ".join(left))
+
+
+def _unusable(error: Exception) -> str:
+    where = f"the state directory {state().root} cannot be used"
+    return f"{where}: {reason(error)}; `sessionpipe doctor` says how to mend it"
 
 
 COMMANDS = {"worker": worker, "flush": flush}

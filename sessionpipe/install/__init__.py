@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from sessionpipe.install import entries, files, launcher, owned
 from sessionpipe.install.entries import Memory, WrongShape
-from sessionpipe.install.files import LeftAlone
+from sessionpipe.install.files import LeftAlone, NoFile
 from sessionpipe.install.jsontree import NotPlainJson
 from sessionpipe.install.memory import Manifest, Record, digest
 from sessionpipe.install.netfs import network_file_system
@@ -35,7 +35,7 @@ class Report(NamedTuple):
     ``did`` is one of ``created added updated unchanged`` (install), ``restored removed deleted``
     (uninstall: the file is byte for byte what it was before us, or has changed since, or was ours
     alone), ``left alone`` with the reason in ``why``, ``kept`` (the launcher, for the harnesses in
-    ``why``), or ``not found`` (``path`` is None then).
+    ``why``), or ``not found`` where ``why`` says (``path`` is None then).
     ``diff`` is a unified diff, made on a dry run only; ``note`` is what the person must do now.
     """
 
@@ -79,7 +79,8 @@ def install(
             places = target.files(env, missing=bool(names))
             reports += [_install_file(target, place, path, manifest, dry_run) for place in places]
             if not places:
-                reports.append(Report(target.harness, None, "not found"))
+                folder = target.folder(env)
+                reports.append(Report(target.harness, None, "not found", f"there is no {folder}"))
     return reports
 
 
@@ -116,7 +117,7 @@ def inspect(*, env: Mapping[str, str], state: State) -> list[tuple[str, list[tup
     """Each harness that is there, with its files and their states.
 
     A state is ``installed``, ``stale`` (ours but not as it would be written now, or without a
-    launcher), ``missing``, ``needs trust``, or ``left alone: why``.
+    launcher), ``missing``, ``needs trust``, or ``left alone: why`` where :func:`install` would say so.
     """
     manifest, found = Manifest(state), []
     for target in targets().values():
@@ -128,10 +129,13 @@ def inspect(*, env: Mapping[str, str], state: State) -> list[tuple[str, list[tup
 
 def _state(target: Target, path: Path, state: State) -> str:
     try:
-        data = files.read(path).data
-        text = "" if data is None else _text(data)
-        result: str = _KINDS[target.kind].look(text, target, _launcher(state)) if text.strip() else "missing"
-    except (LeftAlone, NotPlainJson) as error:
+        seen, kind, run = files.read(path), _KINDS[target.kind], _launcher(state)
+        text = _text(seen.data or b"")
+        result: str = kind.look(text, target, run) if text.strip() else "missing"
+        if result == "missing":
+            kind.merge(text, target, run, None)
+            files.check_writable(seen)
+    except (LeftAlone, NotPlainJson, WrongShape) as error:
         return f"left alone: {error}"
     if result == "installed" and not os.access(state.launcher, os.X_OK):
         return "stale"
@@ -201,8 +205,9 @@ def _uninstall_file(
         elif seen.data is None and record is not None and not dry_run:
             files.remove_folders([Path(folder) for folder in record.folders])
     except (LeftAlone, NotPlainJson) as error:
-        # One that holds nothing of ours is nobody's concern here.
-        if seen is None or _OUR_NAME in (seen.data or b""):
+        # One that holds nothing of ours is nobody's concern here, unless we once wrote it.
+        nothing = isinstance(error, NoFile) if seen is None else _OUR_NAME not in (seen.data or b"")
+        if not nothing or (seen is None and record is not None):
             yield Report(target.harness, path, "left alone", str(error))
             return
     if record is not None and not dry_run:

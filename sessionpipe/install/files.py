@@ -22,6 +22,10 @@ class LeftAlone(Exception):
     """The file is not ours to write; the message says why, in words for the report."""
 
 
+class NoFile(LeftAlone):
+    """What stands in the file's place holds no text at all, so nothing of ours either."""
+
+
 @dataclass(frozen=True)
 class Snapshot:
     """What a file held when it was read. ``data`` is None where there was no file.
@@ -45,14 +49,14 @@ def read(path: Path) -> Snapshot:
         with os.fdopen(os.open(real, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
             info = os.fstat(file.fileno())
             if not stat.S_ISREG(info.st_mode):
-                raise LeftAlone("it is not a regular file")
+                raise NoFile("it is not a regular file")
             if info.st_size > MAX_BYTES:
                 raise LeftAlone(f"it is larger than {MAX_BYTES // 1024 // 1024} MiB")
             return Snapshot(path, real, file.read(), info)
     except FileNotFoundError:
-        raise LeftAlone("it is a link to a file that does not exist") from None
+        raise NoFile("it is a link to a file that does not exist") from None
     except IsADirectoryError:
-        raise LeftAlone("it is a folder") from None
+        raise NoFile("it is a folder") from None
     except (OSError, RuntimeError) as error:  # RuntimeError: links that lead in a circle, before 3.13
         raise LeftAlone(f"it cannot be read ({_reason(error)})") from None
 
@@ -186,6 +190,7 @@ def _reason(error: Exception) -> str:
 
 __all__ = [
     "LeftAlone",
+    "NoFile",
     "Snapshot",
     "check_writable",
     "create",

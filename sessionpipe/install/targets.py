@@ -96,6 +96,11 @@ class Target:
         folders = list(found.values()) or (possible[:1] if missing else [])
         return [folder / self.table["file"] for folder in folders]
 
+    def folder(self, env: Mapping[str, str]) -> Path:
+        """The config folder that would be made for a harness that has none."""
+        file = self.files(env, missing=True)[0]
+        return file.parents[len(Path(self.table["file"]).parts) - 1]
+
     def elsewhere(self, env: Mapping[str, str]) -> str | None:
         """The set variable that moves this harness out of the home folder, if one does."""
         for pattern in self.table["dirs"]:

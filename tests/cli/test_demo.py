@@ -20,6 +20,15 @@ from sessionpipe.paths import data_dir
 FIXTURE = data_dir("conformance") / "harness" / demo.HARNESS / demo.SCENARIO
 
 
+def test_a_reader_that_has_seen_enough_ends_it_quietly() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "sessionpipe", "demo"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as playing:
+        assert playing.stdout is not None and playing.stderr is not None
+        playing.stdout.close()
+        assert playing.stderr.read() == b""
+
+
 @pytest.fixture
 def played(tmp_path: Path) -> subprocess.CompletedProcess[str]:
     """The whole demo, its temporary files in a folder that can be looked into afterwards."""

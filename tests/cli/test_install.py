@@ -25,13 +25,14 @@ def lines(result: Any) -> list[list[str]]:
 def test_each_file_has_a_line_and_the_home_is_a_tilde(run: Any, claude: Path) -> None:
     done = run("install")
     assert done.exit_code == 0, done.output
-    launcher, *files = [[cell.strip() for cell in line] for line in lines(done)]
+    launcher, *files, now = [[cell.strip() for cell in line] for line in lines(done)]
     assert launcher == ["sessionpipe", str(State(state_dir()).launcher), "created"]
     assert files == [
         ["claude-code", "~/.claude/settings.json", "created"],
-        ["codex", "-", "not found"],
-        ["pi", "-", "not found"],
+        ["codex", "-", f"not found: there is no {Path.home()}/.codex"],
+        ["pi", "-", f"not found: there is no {Path.home()}/.pi/agent"],
     ]
+    assert "`sessionpipe tail`" in now[0]
     again = run("install", "claude-code")
     assert again.exit_code == 0
     assert [line[-1].strip() for line in lines(again)] == ["unchanged", "unchanged"]
@@ -48,7 +49,7 @@ def test_uninstalling_says_what_went_and_then_that_nothing_is_there(run: Any, cl
 
 def test_a_note_for_the_person_stands_at_the_end(run: Any) -> None:
     done = run("install", "codex")
-    assert "/hooks" in done.stdout.splitlines()[-1]
+    assert "/hooks" in done.stdout.splitlines()[-2]
 
 
 def test_a_file_left_alone_fails_in_one_line_after_its_reason(run: Any, claude: Path) -> None:
@@ -107,6 +108,7 @@ def test_a_state_directory_that_cannot_be_made_is_one_line(
     assert done.exit_code == 1
     assert done.stderr.startswith("sessionpipe: ")
     assert done.stderr.count("\n") == 1
+    assert "Errno" not in done.stderr and "SESSIONPIPE_STATE_DIR" in done.stderr
     assert not claude.exists()
 
 

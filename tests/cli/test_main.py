@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from sessionpipe.cli import MODULES, cli
 from tests.e2e.machine import SESSIONPIPE
@@ -29,6 +30,14 @@ def test_the_help_of_all_names_every_command() -> None:
     done = subprocess.run([*SESSIONPIPE, "-h"], capture_output=True, text=True)
     assert done.returncode == 0
     assert all(f"  {name} " in done.stdout for name in cli.list_commands(None))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("arguments", [[], ["sinks"]])
+def test_what_a_command_does_is_said_on_one_line_of_a_terminal(arguments: list[str]) -> None:
+    shown = CliRunner().invoke(cli, [*arguments, "--help"], terminal_width=80).stdout
+    commands = shown.partition("Commands:")[2].splitlines()[1:]
+    assert len(commands) > 5
+    assert [line for line in commands if not line.endswith(".") or line.endswith("...")] == []
 
 
 def test_an_unknown_command_is_a_matter_of_usage() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -79,6 +80,25 @@ def test_a_line_a_session_newest_first(run: Any, recorder: Any) -> None:
     assert head.split()[:3] == ["id", "harness", "state"]
     assert "codex" in first and "working" in first and "turn.started" in first
     assert "app: Fix [31m it  main" in second
+
+
+def test_who_waits_for_the_person_stands_on_top_for_a_day(run: Any, recorder: Any) -> None:
+    def shown() -> list[str]:
+        return [line.split("  ")[0] for line in run("sessions").output.splitlines()[1:]]
+
+    asks = {"turn": RUNNING, "open": {"a": {"kind": "permission"}}}
+    recorder.now = time.time_ns() // 1_000_000 - 2 * 86_400_000
+    recorder.add("old", "attention.needed", memory=asks)
+    recorder.now += 2 * 86_400_000 - 60_000
+    recorder.add("new", "attention.needed", memory=asks)
+    recorder.add("works", "turn.started", memory={"turn": RUNNING})
+    assert shown() == [short_id("claude-code", name) for name in ("new", "works", "old")]
+
+
+def test_a_column_that_nothing_stands_in_is_left_out(run: Any, recorder: Any) -> None:
+    recorder.add("one", "session.started", cwd="~/src/app", model="opus")
+    assert run("sessions").output.splitlines()[0].split("  ")[-1] == "model"
+    assert "branch" not in run("sessions").output
 
 
 def test_json_has_every_fact(run: Any, recorder: Any) -> None:

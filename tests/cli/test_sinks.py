@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -81,6 +82,30 @@ def test_a_file_sink_gets_a_name_an_absolute_path_and_tier_0(run: Run, tmp_path:
     assert "added agents, tier 0" in output and "presence" in output and "actions" not in output
 
 
+@pytest.mark.parametrize(
+    ("target", "meant"),
+    [
+        ("/tmp/agents.ndjson", "file:/tmp/agents.ndjson"),
+        ("./agents.ndjson", "file:./agents.ndjson"),
+        ("board.example", "https://board.example"),
+        ("board.example:8443/in", "https://board.example:8443/in"),
+    ],
+)
+def test_a_target_without_its_scheme_is_refused_with_what_it_may_mean(
+    run: Run, target: str, meant: str
+) -> None:
+    assert f"did you mean {meant}?" in refused(run("sinks", "add", target), usage=True)
+
+
+def test_the_command_it_proposes_can_be_pasted_into_a_shell(
+    run: Run, recorder: Recorder, tmp_path: Path
+) -> None:
+    recorder.add("s", "turn.started")
+    file = tmp_path / "it's a $log"
+    proposed = said(run("sinks", "add", f"file:{file}")).partition("`")[2].partition("`")[0]
+    assert shlex.split(proposed)[:4] == ["sessionpipe", "sinks", "add", f"file:{file}"]
+
+
 def test_a_relative_path_is_meant_from_here(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -103,7 +128,7 @@ def test_a_new_sink_gets_what_is_recorded_and_is_told_how_much_that_is(
     recorder.add("s", "session.heartbeat")
     assert "2 recorded events go first" in said(run("sinks", "add", f"file:{tmp_path}/zero"))
     output = said(run("sinks", "add", f"file:{tmp_path}/one", "--tier", "1"))
-    assert "2 recorded events go first" in output and "--from now` skips them" in output
+    assert "2 recorded events go first" in output and "--from now` skips what has not gone yet" in output
     assert row("one").position == 0
 
 

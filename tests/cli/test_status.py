@@ -133,6 +133,20 @@ def test_a_sink_shows_how_far_it_is_and_why_it_waits(run: Any, recorder: Any, co
     assert (new["position"], new["behind"], new["reason"]) == (0, 3, None)
 
 
+def test_a_wait_that_was_asked_for_says_its_reason_too(run: Any, recorder: Any, config_file: Path) -> None:
+    config_file.write_text(SINKS)
+    recorder.add("one", "session.started")
+    row = msgspec.structs.replace(
+        recorder.outbox.add_sink("board", 0), next_attempt_ms=FUTURE, last_error="BOARD_TOKEN is not set"
+    )
+    recorder.outbox.put_sink(row)
+    board = report(run)["sinks"][0]
+    assert (board["reason"], board["next_attempt"]) == ("BOARD_TOKEN is not set", rfc3339(FUTURE))
+    recorder.outbox.put_sink(msgspec.structs.replace(row, next_attempt_ms=1))
+    board = report(run)["sinks"][0]
+    assert (board["reason"], board["next_attempt"]) == ("BOARD_TOKEN is not set", None)
+
+
 def test_a_receivers_pause_says_its_reason(run: Any, recorder: Any, config_file: Path) -> None:
     config_file.write_text(SINKS)
     recorder.outbox.put_sink(
@@ -182,4 +196,5 @@ def test_what_people_see_is_short_and_plain(run: Any, recorder: Any, config_file
     shown = run("status").output
     assert "recorded  1 event of 1 session\n" in shown
     assert "board  http    tier 2  1 event behind" in shown
+    assert "1 event behind; `sessionpipe flush` and `worker --foreground` serve it\n" in shown
     assert "\x1b" not in shown

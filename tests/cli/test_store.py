@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sqlite3
 from typing import Any
 
 import pytest
 
 from sessionpipe.cli.common import Fail
-from sessionpipe.cli.store import look, looking
+from sessionpipe.cli.store import _unreadable, look, looking
 from sessionpipe.outbox import SCHEMA_VERSION
 from sessionpipe.paths import State, make_private, state_dir
 
@@ -21,6 +22,19 @@ def place() -> State:
 
 def names(place: State) -> list[str]:
     return sorted(path.name for path in place.root.iterdir())
+
+
+def test_a_state_directory_one_may_not_look_into_is_not_taken_for_an_empty_one(
+    place: State, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sessionpipe.cli.store.os.access", lambda *_: False)  # as for anyone but root
+    with pytest.raises(Fail, match="cannot be read by you; `sessionpipe doctor`"):
+        look(place)
+
+
+def test_only_a_damaged_outbox_is_to_be_moved_away() -> None:
+    for error, mend in ((sqlite3.DatabaseError, "move it away"), (sqlite3.OperationalError, "doctor")):
+        assert mend in _unreadable(State(state_dir()), error("x")).message
 
 
 def test_where_nothing_is_nothing_is_made(place: State) -> None:

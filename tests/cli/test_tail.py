@@ -105,6 +105,12 @@ def test_a_session_nobody_knows_is_an_error_in_one_line(run: Any, recorder: Any)
     assert done.stderr == "sessionpipe: no session is called 'nobody'; `sessionpipe sessions` lists them\n"
 
 
+def test_a_harness_nobody_knows_is_a_matter_of_usage(run: Any, recorder: Any) -> None:
+    done = run("tail", "--no-follow", "--harness", "claude")
+    assert done.exit_code == 2
+    assert "there are claude-code, codex, pi" in done.stderr
+
+
 def test_what_a_session_says_cannot_move_the_cursor(run: Any, recorder: Any) -> None:
     recorder.add(
         "one",

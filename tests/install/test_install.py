@@ -325,6 +325,7 @@ def test_a_file_that_is_not_understood_is_left_alone(person: Person, content: st
     before = person.everything()
     (report,) = person.install("claude-code")
     assert (report.did, report.why) == ("left alone", why)
+    assert person.states() == {"claude-code": [f"left alone: {why}"]}
     assert did(person.uninstall()) == [("sessionpipe", "deleted")]
     assert person.everything() == before
 
@@ -343,6 +344,29 @@ def test_a_file_that_became_unreadable_with_ours_in_it_is_left_alone_and_keeps_t
     assert person.state.launcher.exists()
 
 
+@pytest.mark.parametrize("what", ["dangling link", "folder", "fifo"])
+def test_what_can_hold_nothing_of_ours_is_no_matter_for_uninstall(person: Person, what: str) -> None:
+    person.has(person.claude)
+    settings = person.claude / "settings.json"
+    if what == "dangling link":
+        settings.symlink_to("/nowhere/settings.json")
+    elif what == "folder":
+        settings.mkdir()
+    else:
+        os.mkfifo(settings)
+    assert did(person.install())[:1] == [("claude-code", "left alone")]
+    assert did(person.uninstall()) == [("sessionpipe", "deleted")]
+
+
+def test_where_a_file_of_ours_was_something_else_is_now_and_that_is_said(person: Person) -> None:
+    person.has(person.claude)
+    settings = person.claude / "settings.json"
+    person.install()
+    settings.rename(person.home / "away.json")
+    settings.symlink_to("/nowhere/settings.json")
+    assert did(person.uninstall())[0] == ("claude-code", "left alone")
+
+
 @pytest.mark.parametrize("name", ["settings.json", "folder"])
 def test_what_is_read_only_is_left_alone(person: Person, name: str) -> None:
     person.has(person.claude)
@@ -353,10 +377,12 @@ def test_what_is_read_only_is_left_alone(person: Person, name: str) -> None:
     locked.chmod(mode & ~0o222)
     try:
         (report,) = person.install("claude-code")
+        states = person.states()
     finally:
         locked.chmod(mode)
     assert report.did == "left alone"
     assert "read-only" in report.why
+    assert states == {"claude-code": [f"left alone: {report.why}"]}
     assert settings.read_text() == "{}"
 
 
