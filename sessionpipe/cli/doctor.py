@@ -195,7 +195,8 @@ def _outbox(place: State) -> Iterator[Finding]:
         with looking(place) as outbox:
             events, sessions = outbox.count() if outbox else (0, 0)
     except Fail as error:
-        yield Finding("outbox", "fail", error.message)
+        # Where it points to doctor, that is here.
+        yield Finding("outbox", "fail", error.message.partition("; `sessionpipe doctor`")[0])
         return
     yield Finding("outbox", "ok", f"{count(events, 'event')} of {count(sessions, 'session')}")
 

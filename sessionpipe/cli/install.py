@@ -68,7 +68,9 @@ def uninstall(harness: tuple[str, ...], dry_run: bool, everywhere: bool) -> None
     except (UnknownHarness, Elsewhere) as error:
         usage(str(error))
     except OSError as error:
-        raise Fail(f"the hooks cannot be taken out: {reason(error)}") from error
+        raise Fail(
+            f"the hooks cannot be taken out: {reason(error)}; `sessionpipe doctor` says how to mend it"
+        ) from error
     if not reports:
         click.echo("nothing is installed")
     _tell(reports, dry_run)
