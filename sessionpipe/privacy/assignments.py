@@ -67,8 +67,8 @@ def _scan() -> _Scan:
         letters.setdefault(word[at], []).append((what, re.escape(word[at + 1 :]) + back + rest))
     branches, found, groups = [], {}, 0
     for letter, same in letters.items():
-        for what, rest in same:
-            groups += re.compile(rest).groups
+        for what, _ in same:
+            groups += 3 if what == "assigned" else 1
             found[groups] = what
         branches.append(f"{re.escape(letter)}(?:{'|'.join(rest for _, rest in same)})")
     return _Scan(re.compile("|".join(branches)), found)
@@ -124,6 +124,7 @@ _TYPED = re.compile(r"""[ \t]*+[A-Za-z_][\w.\[\]|?]{0,40}+[ \t]{0,2}+=[ \t]{0,2}
 _XML_VALUE = re.compile(r"\s{0,8}+([^<>\s][^<>]{0,400}?)\s{0,8}</")
 _TEMPLATE = re.compile(r"\$?\{[^{}]{0,80}\}|%\(?\w{0,20}\)?[sdr]|\$\w{2,60}")
 _LONGEST = 8192
+_EXPRESSION = re.compile(r"[\[\](\\^*+?|]")
 # Inside the quotes, the end of a string of JSON around them: these two quotes are no pair.
 _STRUCTURE = re.compile(r"""(?<!\\)"\s{0,4}[,:}\]]""")
 
@@ -206,8 +207,11 @@ def _quoted(text: str, value: re.Match[str], place: _Place) -> Span | None:
         return None
     if value["quote"] in "'`" and _STRUCTURE.search(content):
         return _bare(text, start, place, _IN_PROGRAM)
-    if "f" in value["pre"].lower() and "{" in content:
+    prefix = value["pre"].lower()
+    if ("f" in prefix and "{" in content) or ("r" in prefix and _EXPRESSION.search(content)):
         return None
+    if content != content.strip():
+        return None  # A part of a longer text, put together by a program.
     if place.sign in _COMPARING:
         named = place.sign != "," or place.name_quoted
         if place.kind == "key" or not named or not values.is_generated(content):
@@ -278,7 +282,7 @@ def _may_go(content: str, found: Kind) -> bool:
     if " " in content:
         return False
     if found == "token":
-        return values.is_opaque(content) and not (content.isdigit() and len(content) < 12)
+        return values.is_opaque(content) and not values.is_technical(content)
     return len(content) >= 16 and values.is_generated(content) and not values.is_digest(content)
 
 
@@ -294,7 +298,7 @@ def _flag(text: str, match: re.Match[str]) -> Span | None:
     bare = value["bare"].rstrip(".,;:!?)")
     if values.is_placeholder(bare) or not values.is_opaque(bare) or bare[0] in "$%" or values.is_path(bare):
         return None
-    if found == "key" and not values.is_generated(bare):
+    if found == "key" and (not values.is_generated(bare) or values.is_digest(bare)):
         return None
     return value.start("bare"), value.start("bare") + len(bare)
 
@@ -309,7 +313,7 @@ def _prose(text: str, match: re.Match[str]) -> Span | None:
         return None
     word = value[0].rstrip(".,;:!?)*")
     verbless = not match[0].rstrip().endswith(tuple(load("secrets@1")["prose"]["verbs"]))
-    if values.is_placeholder(word) or not values.is_generated(word) or values.is_digest(word):
+    if values.is_placeholder(word) or not values.is_generated(word) or values.is_digest(word) or "(" in word:
         return None
     if verbless and len(word) < 8:
         return None

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -40,12 +39,11 @@ def _edge(of: str = "") -> str:
     return f"(?:(?<![A-Za-z0-9]{of}){inside}|" + "|".join(f"(?<={escape}{of})" for escape in escapes) + ")"
 
 
-@dataclass(frozen=True)
-class Rule:
+class Rule(NamedTuple):
     """One shape. ``search`` gives the spans of the secrets it finds in a text."""
 
     id: str
-    search: Callable[[str], list[Span]] = field(repr=False)
+    search: Callable[[str], list[Span]]
 
 
 def _always(_: str) -> bool:
@@ -56,6 +54,7 @@ def _always(_: str) -> bool:
 _LOOKS: dict[str, Callable[[str], bool]] = {
     "any": _always,
     "opaque": values.is_opaque,
+    "credential": values.is_credential,
     "generated": values.is_generated,
     "random": values.is_random,
 }
@@ -247,18 +246,17 @@ def _tables() -> _Tables:
     # Where a word of a run begins, or behind the end of an escape that the run took with it.
     escape = "[nrtbfv]|[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2}"
     starts = rf"[\n_.\-](?:|(?<=\n)(?:{escape}))(?=({_tree(by_start)}))"
-    spoken = {
-        start: [rule for other, rules in by_start.items() if _hides(start, other) for rule in rules]
-        for start in by_start
-    }
-    return _Tables(re.compile(starts), spoken, by_keyword)
+    return _Tables(re.compile(starts), by_start, by_keyword)
 
 
-def _hides(found: str, other: str) -> bool:
-    """Whether finding ``found`` may hide ``other``, which goes on from it, or begins inside it."""
-    return any(
-        other.startswith(rest) or rest.startswith(other) for rest in (found[at:] for at in range(len(found)))
-    )
+@cache
+def _spoken_for(start: str) -> list[Rule]:
+    """The rules that finding ``start`` speaks for: its own, and those of what it may hide, which goes
+    on from it, or begins inside it."""
+    by_start = _tables().by_start
+    rests = [start[at:] for at in range(len(start))]
+    hidden = (o for o in by_start if any(o.startswith(rest) or rest.startswith(o) for rest in rests))
+    return [rule for other in hidden for rule in by_start[other]]
 
 
 def token_rules(text: str) -> list[Rule]:
@@ -266,9 +264,8 @@ def token_rules(text: str) -> list[Rule]:
     runs = "\n".join(_RUNS.findall(text))
     if len(runs) < 16:
         return []
-    starts, by_start, _ = _tables()
-    found = sorted(set(starts.findall("\n" + runs)))
-    return list(dict.fromkeys(rule for start in found for rule in by_start[start]))
+    found = sorted(set(_tables().starts.findall("\n" + runs)))
+    return list(dict.fromkeys(rule for start in found for rule in _spoken_for(start)))
 
 
 def keywords() -> list[tuple[str, str]]:

@@ -16,10 +16,10 @@ MARK = "[redacted]"
 _LOWER = re.compile("[a-z]")
 _UPPER = re.compile("[A-Z]")
 _DIGIT = re.compile("[0-9]")
-_OTHER = re.compile(r"[^A-Za-z0-9\s]")
+_OTHER = re.compile(r"[^A-Za-z0-9_\s]")
 _PIECES = re.compile(r"[-_./:\\ ]+")
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
-_DIGEST = re.compile(r"(?:sha\d{1,3}[:-])?(?:[0-9a-f]{40}|[0-9a-f]{64}|[0-9a-f]{7,12})")
+_DIGEST = re.compile(r"(?:sha\d{1,3}[:-])?(?:[0-9a-f]{40}|[0-9A-F]{40}|[0-9a-f]{64}|[0-9a-f]{7,12})")
 _PATH = re.compile(
     r"(?:~|\.{1,2}|[A-Za-z]:|[\w@-][\w.@-]*)?[/\\][\w.@~+-]+(?:[/\\][\w.@~+-]*)*|[\w-]+\.[a-z]{1,5}"
 )
@@ -61,6 +61,11 @@ def is_opaque(value: str) -> bool:
     )
 
 
+def is_credential(value: str) -> bool:
+    """Whether ``value`` is more than a word, and no members of a program's object."""
+    return is_opaque(value) and (is_generated(value) or not (is_code(value) and "." in value))
+
+
 @lru_cache(maxsize=2048)
 def is_generated(value: str) -> bool:
     """Whether ``value`` looks generated: letters with digits, or three classes of characters.
@@ -73,7 +78,7 @@ def is_generated(value: str) -> bool:
     digit = _DIGIT.search(value) is not None
     if not (any(letters) and digit) and sum((*letters, digit, _OTHER.search(value) is not None)) < 3:
         return False
-    if _alternatives("technical").fullmatch(value.lower()) or _UUID.fullmatch(value):
+    if is_technical(value) or _UUID.fullmatch(value):
         return False
     pieces = [piece for piece in _PIECES.split(value) if piece]
     if len(pieces) > 1 and all(_is_word(piece) for piece in pieces):
@@ -82,9 +87,12 @@ def is_generated(value: str) -> bool:
 
 
 def _is_word(piece: str) -> bool:
-    return (
-        piece.isdigit() or piece.isalpha() or _alternatives("technical").fullmatch(piece.lower()) is not None
-    )
+    return piece.isdigit() or piece.isalpha() or is_technical(piece)
+
+
+def is_technical(value: str) -> bool:
+    """Whether ``value`` is a number, a version, a date, an algorithm: digits, and nobody's secret."""
+    return len(value) <= 48 and _alternatives("technical").fullmatch(value.lower()) is not None
 
 
 def is_random(value: str) -> bool:
