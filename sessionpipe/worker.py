@@ -535,10 +535,13 @@ def foreground(state: State, config: Path) -> bool:
     if not lock.acquire(LINGER_S + 2):
         return False
     fifo.open()
+    left = "moved"
     try:
-        while Worker(state, config, fifo=fifo, lock=lock, with_stdout=True).serve(forever=True) == "moved":
-            continue  # The outbox was moved away: on with a new one.
+        while left == "moved":  # The outbox was moved away: on with a new one.
+            left = Worker(state, config, fifo=fifo, lock=lock, with_stdout=True).serve(forever=True)
     finally:
         fifo.close()
         lock.release()
+    if left == "replaced":
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606  # as it was started
     return True
