@@ -124,6 +124,8 @@ _TYPED = re.compile(r"""[ \t]*+[A-Za-z_][\w.\[\]|?]{0,40}+[ \t]{0,2}+=[ \t]{0,2}
 _XML_VALUE = re.compile(r"\s{0,8}+([^<>\s][^<>]{0,400}?)\s{0,8}</")
 _TEMPLATE = re.compile(r"\$?\{[^{}]{0,80}\}|%\(?\w{0,20}\)?[sdr]|\$\w{2,60}")
 _LONGEST = 8192
+_CALL = re.compile(r"[\w.$]+[(\[{]")
+_VARIABLE = re.compile(r"[A-Za-z_]+\d{1,2}")
 _EXPRESSION = re.compile(r"[\[\](\\^*+?|]")
 # Inside the quotes, the end of a string of JSON around them: these two quotes are no pair.
 _STRUCTURE = re.compile(r"""(?<!\\)"\s{0,4}[,:}\]]""")
@@ -243,7 +245,7 @@ def _bare(text: str, start: int, place: _Place, form: re.Pattern[str]) -> Span |
     following = text[start + len(value) : start + len(value) + 1]
     if not value or (value[0] in "$%@" and not values.is_generated(value[1:])):
         return None
-    if values.is_placeholder(value) or following in ("(", "[", "{", "<") or re.match(r"[\w.$]+[(\[{]", value):
+    if values.is_placeholder(value) or following in ("(", "[", "{", "<") or _CALL.match(value):
         return None
     if place.kind != "password" and value.isdigit() and len(value) < 12:
         return None
@@ -264,9 +266,9 @@ def _looks(value: str, place: _Place) -> bool:
     if place.kind == "key":
         return len(value) >= 16 and values.is_generated(value) and not values.is_digest(value)
     if not values.is_generated(value):
-        return False
+        return place.kind == "password" and value.isdigit() and len(value) >= 6
     # `token = result2` is a program's; `password: hunter2` is not.
-    return place.kind == "password" or not re.fullmatch(r"[A-Za-z_]+\d{1,2}", value)
+    return place.kind == "password" or place.sign != "=" or not _VARIABLE.fullmatch(value)
 
 
 def _may_go(content: str, found: Kind) -> bool:
@@ -304,7 +306,7 @@ def _flag(text: str, match: re.Match[str]) -> Span | None:
 
 
 def _prose(text: str, match: re.Match[str]) -> Span | None:
-    """ "The password is VALUE": only a value that looks generated."""
+    """A sentence that says a secret: only a value that looks generated is one."""
     at = match.end()
     opening = _OPENING.match(text, at)
     at = opening.end() if opening else at

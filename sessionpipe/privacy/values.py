@@ -20,9 +20,13 @@ _OTHER = re.compile(r"[^A-Za-z0-9_\s]")
 _PIECES = re.compile(r"[-_./:\\ ]+")
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _DIGEST = re.compile(r"(?:sha\d{1,3}[:-])?(?:[0-9a-f]{40}|[0-9A-F]{40}|[0-9a-f]{64}|[0-9a-f]{7,12})")
-_PATH = re.compile(
-    r"(?:~|\.{1,2}|[A-Za-z]:|[\w@-][\w.@-]*)?[/\\][\w.@~+-]+(?:[/\\][\w.@~+-]*)*|[\w-]+\.[a-z]{1,5}"
+_EXTENSIONS = (
+    "pem|key|crt|cer|der|p12|pfx|jks|pub|asc|gpg|json|ya?ml|toml|txt|env|cfg|conf|ini|xml|csv|sql|lock|log|md|sh|html|css"
+    "|py|js|ts|tsx|jsx|go|rs|rb|java|kt|c|h|cpp|php"
 )
+_FILE = re.compile(rf"[\w.-]{{1,200}}\.(?:{_EXTENSIONS})")
+_STEPS = re.compile(r"[/\\._@~+: -]+")
+_STEP = re.compile(r"[^\W\d]*[0-9]{0,6}")
 #: A name, a member path, a call's or an index's beginning: what stands unquoted in a program.
 _CODE = re.compile(r"[&*!]?[A-Za-z_$][\w$]*(?:(?:\?\.|\.|->|::)[A-Za-z_$#][\w$]*)*")
 
@@ -109,8 +113,10 @@ def is_digest(value: str) -> bool:
 
 
 def is_path(value: str) -> bool:
-    """Whether ``value`` is the path or the name of a file."""
-    return _PATH.fullmatch(value) is not None
+    """Whether ``value`` is the path or the name of a file: words, at most with a number behind each."""
+    if "/" not in value and "\\" not in value:
+        return _FILE.fullmatch(value) is not None
+    return len(value) <= 1024 and all(map(_STEP.fullmatch, _STEPS.split(value)))
 
 
 def is_code(value: str) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from sessionpipe.privacy import pii, secrets
+from sessionpipe.privacy.assignments import _scan
 from sessionpipe.privacy.rules import load
 from sessionpipe.privacy.secrets import redact
 from tests.privacy.recipes import expand, parts
@@ -17,9 +18,12 @@ from tests.privacy.recipes import expand, parts
 SECRETS = load("secrets@1")
 SHAPES = SECRETS["vendor"] + SECRETS["rule"]
 
-# The rules of each revision that was ever released, newest last. A rule changed? Raise `revision`
-# in the ruleset (and RULESET_VERSION), and add the new digest here: stored events carry the revision.
-REVISIONS = {"secrets@1": {}, "pii@1": {}}
+# What the rules of each revision were. A stored event carries the revision that redacted it, and is
+# redacted again when a later one is in force: rules that changed without a new one would reach nothing.
+REVISIONS = {
+    "secrets@1": {1: "d501d8fa7f218ad4"},
+    "pii@1": {1: "91e080c918ae4e25"},
+}
 
 
 def examples(kind: str) -> list[Any]:
@@ -94,8 +98,25 @@ def test_no_example_is_shaped_like_a_credential() -> None:
 
 
 def digest(name: str) -> str:
+    """What a ruleset does, in 16 digits: its examples and its comments do nothing."""
     rules = {key: value for key, value in load(name).items() if key != "revision"}
-    for rule in (*rules.get("vendor", ()), *rules["rule"]):
-        rules[rule["id"]] = {key: value for key, value in rule.items() if key not in ("match", "keep")}
-    rules.pop("vendor", None), rules.pop("rule")
+    for table in ("vendor", "rule"):
+        rules[table] = [
+            {key: value for key, value in rule.items() if key not in ("match", "keep")}
+            for rule in rules.get(table, ())
+        ]
     return hashlib.sha256(json.dumps(rules, sort_keys=True).encode()).hexdigest()[:16]
+
+
+@pytest.mark.parametrize("name", REVISIONS)
+def test_a_changed_rule_has_a_new_revision(name: str) -> None:
+    revision, is_now = load(name)["revision"], digest(name)
+    hint = f"the rules changed: raise `revision` in {name}.toml (and RULESET_VERSION), and add {is_now} here"
+    assert REVISIONS[name].get(revision) == is_now, hint
+    assert revision == max(REVISIONS[name])
+
+
+def test_the_one_pass_knows_what_each_of_its_groups_found() -> None:
+    pattern, found = _scan()
+    assert pattern.groups == max(found)
+    assert {what for what in found.values() if isinstance(what, str)} == {"assigned", "flag", "said"}
