@@ -264,6 +264,8 @@ def _bare(text: str, start: int, place: _Place, form: re.Pattern[str]) -> Span |
 
 def _looks(value: str, place: _Place) -> bool:
     if place.kind == "key":
+        if place.strict:
+            return len(value) >= 8 and values.is_generated(value)
         return len(value) >= 16 and values.is_generated(value) and not values.is_digest(value)
     if not values.is_generated(value):
         return place.kind == "password" and value.isdigit() and len(value) >= 6
