@@ -30,12 +30,13 @@ TRIES, PAUSE_S = 20, 0.1
 
 @click.command(short_help="Erase a session here and at every sink.")
 @click.argument("session")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask on a terminal either.")
 def forget(session: str, yes: bool) -> None:
     """Erase a session from this machine and tell every sink to forget it.
 
     SESSION is a full id, harness:id, or the beginning of a short id; `sessionpipe sessions` lists them.
     What the agent keeps itself (its transcripts) is not touched, nor what a file sink has written.
+    On a terminal it asks first; in a script it does not.
 
     \b
     Examples:
