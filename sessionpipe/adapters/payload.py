@@ -91,7 +91,7 @@ def _integer(digits: str) -> int | float:
 
 
 # A string that does not end runs to the end of the data. The quantifiers are possessive: no backing up.
-_TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[{}\[\]]', re.DOTALL)
+_TOKEN = re.compile(rb'"[^"\\]*+(?>(?:\\.[^"\\]*+)*)(?:"|\\?\Z)|[{}\[\]]', re.DOTALL)
 _CLOSERS = {b"{": b"}", b"[": b"]"}
 #: How a value ends that no further byte could change: a string, a container, true, false, null.
 _COMPLETE = b'"}]el'

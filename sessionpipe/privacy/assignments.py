@@ -20,7 +20,7 @@ _NAME = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-."
 #: Between a name and the sign: quotes (escaped ones too), brackets, Markdown's stars.
 _CLOSERS = r"""["'`\\\])*]{0,8}+"""
 _SIGN = (
-    r"""(?:\s|\\n|,){1,40}+["'\\]{0,4}+value["'\\]{0,4}+[ \t]{0,4}+[:=]"""
+    r"""(?>(?:\s|\\n|,){1,40})["'\\]{0,4}+value["'\\]{0,4}+[ \t]{0,4}+[:=]"""
     r"""|[ \t]{0,16}+(?:=>|:=|[=!]==?|\|\|=?|\?\?=?|=|:(?!:))\*{0,2}+|>|[ \t]{0,4}+,[ \t]{0,4}+(?=["'`\\])"""
 )
 _WORD = r"""[^\s.!?:=;,"'`]{1,30}"""
@@ -113,10 +113,10 @@ def find(text: str) -> Found:
 #: Unquoted values: in a program, in a query, and on a line of their own. A backslash belongs to a
 #: value unless it escapes something.
 _ESCAPING = r"""\\(?![nrtu"'\\/`])"""
-_BARE = rf"""(?:[^\s"'`\\,;&<>|(){{}}\[\]\x00-\x1f]++|{_ESCAPING})++"""
+_BARE = rf"""(?>(?:[^\s"'`\\,;&<>|(){{}}\[\]\x00-\x1f]++|{_ESCAPING})+)"""
 _IN_PROGRAM = re.compile(_BARE)
-_IN_QUERY = re.compile(rf"""(?:[^\s"'`\\,;&#<>|(){{}}\[\]\x00-\x1f]++|{_ESCAPING})++""")
-_ON_LINE = re.compile(rf"""(?:[^\s"'`\\<>\x00-\x1f]++|{_ESCAPING})++""")
+_IN_QUERY = re.compile(rf"""(?>(?:[^\s"'`\\,;&#<>|(){{}}\[\]\x00-\x1f]++|{_ESCAPING})+)""")
+_ON_LINE = re.compile(rf"""(?>(?:[^\s"'`\\<>\x00-\x1f]++|{_ESCAPING})+)""")
 _VALUE = re.compile(
     rf"""[ \t]{{0,16}}+(?:(?P<pre>[bBrRuUfF$@]{{0,2}})(?P<quote>\\{{0,15}}+["'`])|(?P<bare>{_BARE}))"""
 )
