@@ -20,8 +20,10 @@ _NAME = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-."
 #: Between a name and the sign: quotes (escaped ones too), brackets, Markdown's stars.
 _CLOSERS = r"""["'`\\\])*]{0,8}+"""
 _SIGN = (
+    # "name": ..., "value": as in lists of variables
     r"""(?>(?:\s|\\n|,){1,40})["'\\]{0,4}+value["'\\]{0,4}+[ \t]{0,4}+[:=]"""
-    r"""|[ \t]{0,16}+(?:=>|:=|[=!]==?|\|\|=?|\?\?=?|=|:(?!:))\*{0,2}+|>|[ \t]{0,4}+,[ \t]{0,4}+(?=["'`\\])"""
+    r"""|[ \t]{0,16}+(?:=>|:=|[=!]==?|\|\|=?|\?\??=?|->|\|(?=[ \t])|=|:(?!:))\*{0,2}+"""
+    r"""|\t{1,4}+(?=[^\s|=:])|>|[ \t]{0,4}+,[ \t]{0,4}+(?=["'`\\])"""
 )
 _WORD = r"""[^\s.!?:=;,"'`]{1,30}"""
 _LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
@@ -50,7 +52,7 @@ def _scan() -> _Scan:
     assigned = rf"([a-z0-9_.\-]{{0,48}}+)({_CLOSERS})({_SIGN})"
     named = rf"(?=[a-z][a-z0-9_-]{{0,40}}(?:{stems})|(?:{stems}))([a-z][a-z0-9_-]{{1,60}}+)"
     flag = rf"(?<![\w\]-]-)-?+{named}[ \t]{{1,4}}+(?=[^\s=:|&>-])"
-    said = rf"s?(?:[ \t]{_WORD}){{0,6}}?[ \t]{{1,3}}(?:{_either(prose['verbs'])})[ \t]{{1,3}}()"
+    said = rf"s?(?:[ \t]{_WORD}){{0,6}}?[ \t]{{1,3}}(?:{_either(prose['verbs'])}):?[ \t]{{1,3}}()"
     rows: list[tuple[str | tuple[str, str], str, str]] = [
         *(((word, then), word, f"()(?={then})" if then else "()") for word, then in shapes.keywords()),
         *(("assigned", stem, assigned) for stem in names["stems"]),
@@ -110,17 +112,17 @@ def find(text: str) -> Found:
     return Found(spans, words)
 
 
-#: Unquoted values: in a program, in a query, and on a line of their own. A backslash belongs to a
-#: value unless it escapes something.
-_ESCAPING = r"""\\(?![nrtu"'\\/`])"""
-_BARE = rf"""(?>(?:[^\s"'`\\,;&<>|(){{}}\[\]\x00-\x1f]++|{_ESCAPING})+)"""
-_IN_PROGRAM = re.compile(_BARE)
-_IN_QUERY = re.compile(rf"""(?>(?:[^\s"'`\\,;&#<>|(){{}}\[\]\x00-\x1f]++|{_ESCAPING})+)""")
-_ON_LINE = re.compile(rf"""(?>(?:[^\s"'`\\<>\x00-\x1f]++|{_ESCAPING})+)""")
+#: Unquoted values: in a program, in a query, and on a line of their own, up to an escape in them.
+_IN_PROGRAM = re.compile(r"""[^\s"'`,;&<>|(){}\[\]\x00-\x1f]++""")
+_IN_QUERY = re.compile(r"""[^\s"'`,;&#<>|(){}\[\]\x00-\x1f]++""")
+_ON_LINE = re.compile(r"""[^\s"'`<>\x00-\x1f]++""")
+_ESCAPE = re.compile(r"""\\[nrtu"'\\/`]""")
 _VALUE = re.compile(
-    rf"""[ \t]{{0,16}}+(?:(?P<pre>[bBrRuUfF$@]{{0,2}})(?P<quote>\\{{0,15}}+["'`])|(?P<bare>{_BARE}))"""
+    r"""[ \t]{0,16}+(?:(?P<pre>[bBrRuUfF$@]{0,2})(?P<quote>\\{0,15}+["'`])"""
+    r"""|(?P<bare>)(?=[^\s"'`,;&<>|(){}\[\]\x00-\x1f]))"""
 )
 _TYPED = re.compile(r"""[ \t]*+[A-Za-z_][\w.\[\]|?]{0,40}+[ \t]{0,2}+=[ \t]{0,2}+(?=[bBrRuUfF]{0,2}["'`])""")
+_BLOCK = re.compile(r"[ \t]{0,4}[|>][+-]?[ \t]{0,4}\r?\n[ \t]{1,40}")
 _XML_VALUE = re.compile(r"\s{0,8}+([^<>\s][^<>]{0,400}?)\s{0,8}</")
 _TEMPLATE = re.compile(r"\$?\{[^{}]{0,80}\}|%\(?\w{0,20}\)?[sdr]|\$\w{2,60}")
 _LONGEST = 8192
@@ -132,7 +134,9 @@ _STRUCTURE = re.compile(r"""(?<!\\)"\s{0,4}[,:}\]]""")
 
 
 #: Signs that assign nothing: what stands behind them is a secret only when it looks like one.
-_COMPARING = frozenset(("==", "===", "!=", "!==", "||", "??", ","))
+_COMPARING = frozenset(("==", "===", "!=", "!==", "||", "??", "?", ","))
+#: Signs of a table or a note.
+_LOOSE = frozenset(("->", "|", ""))
 
 
 class _Place(NamedTuple):
@@ -159,8 +163,8 @@ def _assigned(text: str, match: re.Match[str]) -> Span | None:
     if sign == ":":
         if text.startswith("//", at):
             return None
-        if typed := _TYPED.match(text, at):
-            at = typed.end()
+        if further := _TYPED.match(text, at) or _BLOCK.match(text, at):
+            at = further.end()
     tight = sign == "=" and not text[at - 2 : at - 1].isspace() and not text[at : at + 1].isspace()
     constant = len(name) >= 3 and name == name.upper()
     first_on_line = start == 0 or before in "\n" or text[start - 2 : start] == "\\n"
@@ -214,7 +218,7 @@ def _quoted(text: str, value: re.Match[str], place: _Place) -> Span | None:
         return None
     if content != content.strip():
         return None  # A part of a longer text, put together by a program.
-    if place.sign in _COMPARING:
+    if place.sign in _COMPARING or place.sign in _LOOSE:
         named = place.sign != "," or place.name_quoted
         if place.kind == "key" or not named or not values.is_generated(content):
             return None
@@ -238,10 +242,10 @@ def _closing(text: str, start: int, quote: str) -> int | None:
 def _bare(text: str, start: int, place: _Place, form: re.Pattern[str]) -> Span | None:
     if place.sign in _COMPARING:
         return None
-    match = form.match(text, start)
-    if match is None or values.is_placeholder(match[0]):
+    whole = _unquoted(text, start, form)
+    if not whole or values.is_placeholder(whole):
         return None
-    value = match[0].rstrip(".,;:!?)")
+    value = whole.rstrip(".,;:!?)")
     following = text[start + len(value) : start + len(value) + 1]
     if not value or (value[0] in "$%@" and not values.is_generated(value[1:])):
         return None
@@ -255,11 +259,23 @@ def _bare(text: str, start: int, place: _Place, form: re.Pattern[str]) -> Span |
         and not values.is_random(value)
     ):
         return None
+    if place.sign in _LOOSE and not (place.kind != "key" and len(value) >= 8 and values.is_generated(value)):
+        return None
+    if "_" in value and value.isupper() and not place.strict:
+        return None  # A program's constant.
     if place.strict and place.kind != "key":
         goes = len(value) >= 3 and not (values.is_path(value) and not values.is_random(value))
     else:
         goes = _looks(value, place)
     return (start, start + len(value)) if goes else None
+
+
+def _unquoted(text: str, start: int, form: re.Pattern[str]) -> str:
+    match = form.match(text, start)
+    if match is None:
+        return ""
+    escape = _ESCAPE.search(text, start, match.end() + 1)
+    return text[start : escape.start() if escape else match.end()]
 
 
 def _looks(value: str, place: _Place) -> bool:
@@ -299,12 +315,19 @@ def _flag(text: str, match: re.Match[str]) -> Span | None:
     place = _Place(found, False, " ", False)
     if value["quote"]:
         return _quoted(text, value, place)
-    bare = value["bare"].rstrip(".,;:!?)")
-    if values.is_placeholder(bare) or not values.is_opaque(bare) or bare[0] in "$%" or values.is_path(bare):
+    start = value.start("bare")
+    bare = _unquoted(text, start, _IN_PROGRAM).rstrip(".,;:!?)")
+    if (
+        not bare
+        or values.is_placeholder(bare)
+        or not values.is_opaque(bare)
+        or bare[0] in "$%"
+        or values.is_path(bare)
+    ):
         return None
     if found == "key" and (not values.is_generated(bare) or values.is_digest(bare)):
         return None
-    return value.start("bare"), value.start("bare") + len(bare)
+    return start, start + len(bare)
 
 
 def _prose(text: str, match: re.Match[str]) -> Span | None:
@@ -312,10 +335,7 @@ def _prose(text: str, match: re.Match[str]) -> Span | None:
     at = match.end()
     opening = _OPENING.match(text, at)
     at = opening.end() if opening else at
-    value = _ON_LINE.match(text, at)
-    if value is None:
-        return None
-    word = value[0].rstrip(".,;:!?)*")
+    word = _unquoted(text, at, _ON_LINE).rstrip(".,;:!?)*")
     verbless = not match[0].rstrip().endswith(tuple(load("secrets@1")["prose"]["verbs"]))
     if values.is_placeholder(word) or not values.is_generated(word) or values.is_digest(word) or "(" in word:
         return None

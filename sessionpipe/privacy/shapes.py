@@ -28,10 +28,12 @@ from sessionpipe.privacy.rules import load
 Span = tuple[int, int]
 
 _TOKEN = "A-Za-z0-9_.-"  # noqa: S105 (the characters of a token)
-# It always matches, if only nothing: a search that failed at one place would begin again at the next.
 _UUID = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+# It always matches, if only nothing: a search that failed at one place would begin again at the next.
+# Bounded, because `re` remembers every round of a repeated group.
 _RUNS = re.compile(
-    rf"(?>(?:{_UUID}|(?:[0-9a-f]{{16,}}+(?![{_TOKEN}])|[{_TOKEN}]{{0,15}}+)[^{_TOKEN}]++)*)([{_TOKEN}]{{16,}}+|)"
+    rf"(?>(?:{_UUID}|(?:[0-9a-f]{{16,}}+(?![{_TOKEN}])|[{_TOKEN}]{{0,15}}+)[^{_TOKEN}]++){{0,99}})"
+    rf"([{_TOKEN}]{{16,}}+|)"
 )
 
 
@@ -149,11 +151,13 @@ def _password(rest: str) -> Span | None:
 
 _BEGIN = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _END = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
-# A key's lines, however they were pasted: escaped, quoted, numbered, with headers, or as one.
+# A key's lines, however they were pasted: escaped, quoted, numbered, put together by a program, with
+# headers, or as one. Bounded, because `re` remembers every round of a repeated group.
 _BODY = re.compile(
-    r"(?>(?:(?>(?:\\+[nrt]|[^A-Za-z0-9+/=\\]|\\){0,40})(?:[0-9]{1,6}(?>(?:\\+[nrt]|[^A-Za-z0-9+/=\\\n]){1,8}))?"
+    r"(?>(?:(?>(?:\\+[nrt]|[^A-Za-z0-9+/=\\]|\\|(?<=[ \t])\+(?=[\s\\])){0,40})"
+    r"(?:[0-9]{1,6}(?>(?:\\+[nrt]|[^A-Za-z0-9+/=\\\n]){1,8}))?"
     r"(?:(?:Proc-Type|DEK-Info|Comment|Version|Hash|Charset|X-[A-Za-z-]{1,30}):[^\n\\]{0,200}"
-    r"|(?>(?:(?!\\)[A-Za-z0-9+/]){16,})={0,2}|[A-Za-z0-9+/]{0,76}={1,2}(?:[A-Za-z0-9+/]{4}(?![A-Za-z0-9+/]))?))*)"
+    r"|[A-Za-z0-9+/]{16,}+={0,2}|[A-Za-z0-9+/]{0,76}={1,2}(?:[A-Za-z0-9+/]{4}(?![A-Za-z0-9+/]))?)){0,2000})"
 )
 _MATERIAL = re.compile(r"[A-Za-z0-9+/=]{16}")
 

@@ -85,7 +85,7 @@ def is_generated(value: str) -> bool:
     if is_technical(value) or _UUID.fullmatch(value):
         return False
     pieces = [piece for piece in _PIECES.split(value) if piece]
-    if len(pieces) > 1 and all(_is_word(piece) for piece in pieces):
+    if pieces != [value] and all(map(_is_word, pieces)):
         return False
     return not (is_path(value) and not is_random(value))
 
