@@ -236,13 +236,16 @@ class Outbox:
         connection = sqlite3.connect(
             f"file:{quote(str(path))}?{how}", uri=True, isolation_level=None, timeout=5
         )
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        try:
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            if version > SCHEMA_VERSION:
+                raise OutboxError(_newer(path, version))
+        except BaseException:
+            connection.close()
+            raise
         if version == 0:
             connection.close()
             return None  # A worker is just making it.
-        if version > SCHEMA_VERSION:
-            connection.close()
-            raise OutboxError(_newer(path, version))
         return cls(connection, path)
 
     def close(self) -> None:

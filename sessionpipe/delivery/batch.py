@@ -40,12 +40,16 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 class Policy(msgspec.Struct, frozen=True):
-    """What a sink may see, and wants: its effective tier, ``pii@1``, thinning, types it does not take."""
+    """What a sink may see, and wants: its effective tier, ``pii@1``, thinning, types it does not take.
+
+    ``home`` is a home folder that ``pii@1`` shortens though it does not look like one.
+    """
 
     tier: int
     pii: bool = False
     tools: Tools = "all"
     without: frozenset[str] = frozenset()
+    home: str | None = None
 
 
 class Batch(msgspec.Struct, frozen=True):
@@ -144,7 +148,7 @@ def _filtered(row: Row, policy: Policy) -> _Filtered | GivenUp | None:
         return None
     try:
         event = msgspec.json.decode(row.body)
-        body = filter_event(_current(event, row.ruleset), policy.tier, policy.pii)
+        body = filter_event(_current(event, row.ruleset), policy.tier, policy.pii, policy.home)
         thread = str(event["data"].get("agent_id") or "") if row.type in _THREADED else ""
         return None if body is None else _Filtered(event["id"], thread, body)
     except (ValueError, TypeError, KeyError, AttributeError) as error:

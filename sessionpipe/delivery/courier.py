@@ -184,6 +184,7 @@ class Courier:
                 pii=self._config.pii,
                 tools=self._config.tools or sink.tools(),
                 without=sink.without(),
+                home=self._env.get("HOME"),
             ),
             limits=limits,
             thinning=state.thinning,

@@ -145,7 +145,9 @@ _SCHEME = re.compile(r"(?i)(?:bearer|basic|token|apikey|bot|digest)\s+")
 
 def _under(name: str | None, value: str) -> str | None:
     """What ``value`` becomes under ``name``; None when the name says nothing."""
-    if name is None or (found := kind(name)) is None or values.is_placeholder(value):
+    if name is None or (found := kind(name)) is None:
+        return None
+    if values.is_stand_in(value) if found == "password" else values.is_placeholder(value):
         return None
     if not value.strip() or MARK in value or len(value.split(None, _WORDS)) > _WORDS:
         return None

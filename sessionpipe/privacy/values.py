@@ -55,6 +55,20 @@ def is_placeholder(value: str) -> bool:
     )
 
 
+@lru_cache(maxsize=2048)
+def is_stand_in(value: str) -> bool:
+    """Whether ``value`` stands for a password even as the value of a member that is called one.
+
+    There the name decides: ``admin`` and ``x`` are passwords that somebody has. Only references, masks
+    and the names of types are none.
+    """
+    low = value.lower()
+    if low in load("secrets@1")["values"]["stand_in_words"]:
+        return True
+    mask = not low.strip("x") and len(low) < 3
+    return not mask and low not in _words() and is_placeholder(value)
+
+
 def is_opaque(value: str) -> bool:
     """Whether ``value`` is more than a word: it has a digit, a sign, or changes case inside."""
     return (

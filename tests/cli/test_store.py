@@ -101,3 +101,4 @@ def test_any_folder_name_will_do(name: str, monkeypatch: pytest.MonkeyPatch, tmp
     recorder.add("one", "session.started")
     with looking(recorder.state) as outbox:
         assert outbox is not None and outbox.count() == (1, 1)
+    recorder.outbox.close()

@@ -167,6 +167,18 @@ def test_a_scheme_stays_before_its_credential() -> None:
     assert redact_value({"Authorization": f"Bearer {PASSWORD}"}) == {"Authorization": "Bearer [redacted]"}
 
 
+@pytest.mark.parametrize("value", ["x", "pw", "admin", "changeme", "letmein", "secret", "correct horse"])
+def test_under_a_member_called_password_the_name_decides(value: str) -> None:
+    assert redact_value({"db": {"password": value}}) == {"db": {"password": "[redacted]"}}
+
+
+@pytest.mark.parametrize(
+    "value", ["", "***", "${DB_PASSWORD}", "<your-password>", "string", "null", "[redacted]"]
+)
+def test_what_only_stands_for_a_password_stays_even_there(value: str) -> None:
+    assert redact_value({"password": value}) == {"password": value}
+
+
 def test_a_cookie_keeps_its_names() -> None:
     assert redact_value({"Cookie": f"sid={PASSWORD}; theme=dark"}) == {
         "Cookie": "sid=[redacted]; theme=[redacted]"
