@@ -74,6 +74,7 @@ class Courier:
         self._resumed = False
         self._written: frozenset[str] = frozenset()
         self._latest_ms = 0
+        self._out_of_turn = False
         # After a receiver found a batch too big: how many events the next may have.
         self._room: int | None = None
 
@@ -85,7 +86,9 @@ class Courier:
         if state is None or self._config.paused or state.paused is not None or self._halted:
             return Step(False)
         due = backoff.is_due(now_ms, failures=state.failures, next_attempt_ms=state.next_attempt_ms)
-        if not (due or force or set_back):
+        # An attempt the person asked for out of turn must not make the next one of the ladder later.
+        self._out_of_turn = not (due or set_back)
+        if self._out_of_turn and not force:
             owed = self._outbox.last_position() > state.position
             return Step(False, state.next_attempt_ms if owed else None)
         if self._sink is None or state.discovery != self._known:
@@ -220,7 +223,7 @@ class Courier:
                     self._room = min(2 * self._room, SCAN)
                 return Step(True)
             case Retry(error, after_s, connect):
-                failures = state.failures + 1 if after_s is None else 0
+                failures = 0 if after_s is not None else state.failures + (not self._out_of_turn)
                 wait = backoff.wait_ms(failures) if after_s is None else backoff.asked_ms(after_s)
                 self._change(
                     state,

@@ -273,6 +273,16 @@ def test_force_tries_now_but_never_against_a_pause(outbox: Outbox) -> None:
     assert len(sink.batches) == 2
 
 
+def test_attempts_out_of_turn_do_not_climb_the_ladder(outbox: Outbox) -> None:
+    record(outbox)
+    here = desk(outbox, Scripted(*[Retry("HTTP 500")] * 5))
+    here.courier.step(NOW)
+    for second in range(4):
+        here.courier.step(NOW + 100 * second, force=True)
+    assert here.state.failures == 1
+    assert here.state.next_attempt_ms == NOW + 300 + 2_000
+
+
 def test_a_pause_waits_for_the_person_and_says_why(outbox: Outbox) -> None:
     record(outbox)
     sink = Scripted(Pause("HTTP 401: the receiver refused the token"))
