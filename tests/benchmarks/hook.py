@@ -30,7 +30,8 @@ def run() -> None:
         launcher.write(state, Path(folder) / "config", {})
         env = {"HOME": folder, "PATH": "/usr/bin:/bin", "SESSIONPIPE_NO_WORKER": "1"}
         bare = [sys.executable, "-I", "-S", "-c", "pass"]
-        ours = ["/bin/sh", "-c", launcher.command(state.launcher, "claude-code", "PostToolUse")]
+        # The shell that an agent puts before it is the agent's.
+        ours = [str(state.launcher), "claude-code", "PostToolUse"]
         for label, size, budget in (("2KB", 2 << 10, 1.15), ("64KB", 64 << 10, 1.6), ("1MB", 1 << 20, 1.6)):
             fire = partial(seconds, ours, b"x" * size, env)
             hook_s, bare_s = ratio(fire, lambda: seconds(bare, b"", env), RUNS)
