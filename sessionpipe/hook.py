@@ -69,7 +69,7 @@ def main(argv: list[str]) -> None:
         except OSError:
             pass  # Nobody listens; the event is recorded all the same.
     payload, partial = read_stdin()
-    state = state_directory(environ)
+    state = absolute(state_directory(environ))
     header = job_header(argv, harness, event, now // 1_000_000, environ, partial)
     name = b"%020d-%d-%s.job" % (now, system.getpid(), system.urandom(4).hex().encode())
     if write_job(state, name, [header, *payload]) and b"SESSIONPIPE_NO_WORKER" not in environ:
@@ -94,6 +94,11 @@ def state_directory(environ: dict[bytes, bytes]) -> bytes:
     if sys.platform == "darwin":
         return home + b"/Library/Application Support/sessionpipe"
     return (environ.get(b"XDG_STATE_HOME", b"").strip() or home + b"/.local/state") + b"/sessionpipe"
+
+
+def absolute(path: bytes) -> bytes:
+    """``path`` as the worker, which works in ``/``, must have it."""
+    return path if path.startswith(b"/") or not POSIX else system.getcwdb() + b"/" + path
 
 
 def read_stdin() -> tuple[list[bytes], bool]:
@@ -260,6 +265,8 @@ def spawn(state: bytes, environ: dict[bytes, bytes]) -> None:
     """Start the worker: its own session, ``/`` as its folder, null as its stdio, descriptor 3 the FIFO."""
     command = worker_command()
     environ = {**environ, b"SESSIONPIPE_STATE_DIR": state}
+    if settings := environ.get(b"SESSIONPIPE_CONFIG_DIR"):
+        environ[b"SESSIONPIPE_CONFIG_DIR"] = absolute(settings)
     system.chdir("/")
     null = [(system.POSIX_SPAWN_OPEN, fd, "/dev/null", system.O_RDWR, 0) for fd in (0, 1, 2)]
     try:

@@ -190,6 +190,24 @@ class TestStarting:
         assert (process / "cwd").readlink() == Path("/")
         assert {(process / "fd" / str(fd)).readlink() for fd in (0, 1, 2)} == {Path("/dev/null")}
 
+    def test_directories_named_from_where_the_agent_is_are_the_workers_too(self, machine: Machine) -> None:
+        machine.root.joinpath("config").mkdir()
+        subprocess.run(
+            [sys.executable, "-I", "-S", str(HOOK), "claude-code", "PostToolUse"],
+            env=machine.environment(
+                SESSIONPIPE_STATE_DIR=machine.state.root.name, SESSIONPIPE_CONFIG_DIR="config"
+            ),
+            input=json.dumps(tool("toolu_1")).encode(),
+            cwd=machine.root,
+            check=True,
+        )
+        wait_for(
+            lambda: machine.worker() and drained(machine), "the job to be recorded where the hook left it"
+        )
+        pid = machine.worker()
+        environ = (Path("/proc") / str(pid) / "environ").read_bytes().split(b"\0")
+        assert f"SESSIONPIPE_CONFIG_DIR={machine.config}".encode() in environ
+
     def test_a_worker_that_cannot_start_leaves_no_reader_behind(self, machine: Machine) -> None:
         broken = machine.root / "broken"
         shutil.copytree(HOOK.parent, broken / "sessionpipe", ignore=shutil.ignore_patterns("__pycache__"))
