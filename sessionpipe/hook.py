@@ -4,8 +4,8 @@ Reads standard input to its end, writes one job file, wakes or starts the worker
 network call, a parse of the payload, a traceback, a byte on stderr.
 
 It uses only what a bare interpreter start has loaded already: importing `os` alone would cost more
-than everything below. The job file's format is DESIGN's: NUL-ended ``key=value`` records, an empty
-record, then the payload as it came.
+than everything below. A job file is NUL-ended ``key=value`` records, an empty record, then the
+payload as it came; :mod:`sessionpipe.spool` names the keys.
 """
 
 import sys

@@ -2,7 +2,12 @@
 
 ``spool/new/*.job`` are jobs, taken in bytewise name order; ``spool/tmp`` is where hooks write before
 they rename; ``spool/rejected/*.json`` are jobs that could not be read or claimed, redacted, with the
-reason. The job format is DESIGN's (*Fixed interfaces*); only this module and the hook know it.
+reason.
+
+A job file is NUL-ended ``key=value`` records, an empty record, then standard input as it came. Keys:
+``v=1``, ``harness``, ``event``, ``at_ms``, ``cwd``, ``ppid``, one ``arg`` for each extra argument,
+``partial=1`` where standard input was cut, one ``env.NAME`` for each forwarded variable. Only this
+module and the hook know the format.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ resolved path names a version and dies with it. A compiled copy of the hook stan
 compiling ``hook.py`` at every hook would take longer than all that the hook does; where ``hook.py``
 is newer (an upgrade), or the interpreter refuses the copy (another version), ``hook.py`` itself runs.
 
-The agent must never notice us (invariant 3), so the launcher
+The agent must never notice us, so the launcher
 
 - runs the hook as a child rather than by ``exec``: an interpreter that crashes, that is no program,
   or that complains, still ends in exit 0 and silence. It costs about half a millisecond;
@@ -54,7 +54,7 @@ class Ours(NamedTuple):
 
 
 def command(launcher: Path, harness: str, event: str) -> str:
-    """The command line for a harness's file (DESIGN, *The hook's command line*).
+    """The command line for a harness's file: silence and exit 0 where the launcher is gone.
 
     Raises :class:`ValueError` for a path that no JSON file can hold.
     """
