@@ -194,8 +194,11 @@ class Outbox:
     def open(cls, path: Path) -> Outbox:
         """Open the outbox at ``path``, creating or migrating it; the folder must exist.
 
-        Raises :class:`OutboxError` when it is newer than this program, or is no database.
+        Raises :class:`OutboxError` when it is newer than this program, a link, or no database.
         """
+        if path.is_symlink():
+            # Ours is never one: somebody planted it, and what is behind it would be written over.
+            raise OutboxError(f"the outbox {path} is a link; move it away to start a new one")
         connection = None
         try:
             # autocommit: transactions are begun and ended where this module says so.

@@ -209,3 +209,11 @@ def test_one_that_is_only_locked_is_not_to_be_moved_away(path: Path, monkeypatch
         Outbox.open(path)
     other.close()
     Outbox.open(path).close()
+
+    def test_a_link_planted_in_its_place_is_not_followed(self, path: Path, tmp_path: Path) -> None:
+        victim = tmp_path / "victim"
+        victim.write_bytes(b"p")
+        path.symlink_to(victim)
+        with pytest.raises(OutboxError, match="is a link"):
+            Outbox.open(path)
+        assert victim.read_bytes() == b"p"
