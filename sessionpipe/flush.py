@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from sessionpipe.clock import now_ms
 from sessionpipe.liveness import Fifo, Lock, send
-from sessionpipe.parts import now_ms
 from sessionpipe.paths import State, make_private
 from sessionpipe.wake import FORCE, wake
 from sessionpipe.worker import Worker, waiting

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import sqlite3
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
@@ -17,6 +16,7 @@ from typing import Any, NamedTuple
 from sessionpipe import faults, harnesses
 from sessionpipe.adapters import Refused, map_hook
 from sessionpipe.adapters.fold import fold, merge_block
+from sessionpipe.clock import now_ms
 from sessionpipe.harnesses.context import Context
 from sessionpipe.harnesses.files import Files
 from sessionpipe.harnesses.git import git_facts
@@ -277,7 +277,7 @@ def record_drafts(tx: Transaction, sessions: dict[tuple[str, str], Session], ite
         learnt = {name: value for name, value in learnt.items() if not name.startswith("title")}
     session.block = merge_block(session.block, learnt)
     append(tx, session, emitted, root=item.root, home=item.home)
-    now = int(time.time() * 1000)
+    now = now_ms()
     tx.wake_read(session, now)
     # Looked for before fold, which drops the second of two ends, and with it where to read.
     for draft in item.drafts:
@@ -295,11 +295,6 @@ def record_drafts(tx: Transaction, sessions: dict[tuple[str, str], Session], ite
                     "said": said,
                     "final": bool(want.get("final")),
                     "ended_ms": draft["at_ms"],
-                    "env": {
-                        k: v
-                        for k, v in item.job.env.items()
-                        if k in ("HOME", "CLAUDE_CONFIG_DIR", "CODEX_HOME")
-                    },
                 },
                 now,
                 now,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-import time
 from typing import TYPE_CHECKING, Protocol
 
+from sessionpipe.clock import now_ms
 from sessionpipe.liveness import Fifo
 from sessionpipe.paths import State
 
@@ -190,8 +190,3 @@ class Delivering(Part):
         finally:
             if self._courier is not None:
                 self._courier.close()
-
-
-def now_ms() -> int:
-    """The time as every part takes it: epoch milliseconds."""
-    return int(time.time() * 1000)

@@ -23,13 +23,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sessionpipe import faults
+from sessionpipe.clock import now_ms
 from sessionpipe.liveness import Fifo, Lock, inherited_fifo, send, worker_alive
-from sessionpipe.parts import TROUBLE_S, Delivering, Part, Reading, Trouble, now_ms
+from sessionpipe.parts import TROUBLE_S, Delivering, Part, Reading, Trouble
 from sessionpipe.paths import State, config_dir, make_private, private_umask, state_dir
 from sessionpipe.wake import FORCE, LOOK
 
 if TYPE_CHECKING:
-    from sessionpipe.config import Config
+    from sessionpipe.config import Config, SinkConfig
     from sessionpipe.intake import Intake
     from sessionpipe.outbox import Outbox
     from sessionpipe.spool import Spool
@@ -442,12 +443,7 @@ class Worker:
             if seen != self._config_seen:
                 self.log("error", f"{error}; nothing is delivered until it is mended")
         self._config_seen = seen
-        sinks = {} if self._config is None else {sink.name: sink for sink in self._config.sinks}
-        wanted = {
-            name: sink
-            for name, sink in sinks.items()
-            if not sink.paused and (sink.kind != "stdout" or self._with_stdout)
-        }
+        wanted = self._wanted()
         for name, courier in list(self._couriers.items()):
             if wanted.get(name) != courier.sink:
                 courier.stop()
@@ -462,13 +458,17 @@ class Worker:
             courier = self._couriers[name] = Delivering(self, sink)
             courier.start()
 
+    def _wanted(self) -> dict[str, SinkConfig]:
+        """The sinks of the config that this worker delivers to, by name."""
+        return {
+            sink.name: sink
+            for sink in (self._config.sinks if self._config else ())
+            if not sink.paused and (sink.kind != "stdout" or self._with_stdout)
+        }
+
     def _held_up(self) -> bool:
-        return self._config is not None and any(
-            not sink.paused
-            and sink.name not in self._couriers
-            and (sink.kind != "stdout" or self._with_stdout)
-            for sink in self._config.sinks
-        )
+        """Whether a sink still waits for its old courier to end."""
+        return any(name not in self._couriers for name in self._wanted())
 
     def _prune(self, outbox: Outbox) -> bool:
         """Let go of some rows older than the retention that every sink is past; whether there are more."""

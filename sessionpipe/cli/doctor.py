@@ -24,6 +24,7 @@ from sessionpipe.cli.common import Fail, config_path, echo_json, printable, reas
 from sessionpipe.cli.render import STYLES, Tone, ago, colour_wanted, tilde
 from sessionpipe.cli.status import count, gather, standing
 from sessionpipe.cli.store import looking
+from sessionpipe.clock import now_ms
 from sessionpipe.config import FILE, ConfigError, load
 from sessionpipe.install.netfs import network_file_system
 from sessionpipe.liveness import worker_alive
@@ -240,7 +241,7 @@ def _rejected(place: State) -> Iterator[Finding]:
         f"{count(len(names), 'job')} set aside because not understood; the newest:",
         f"look into {spool.rejected}; what you delete there is gone",
     )
-    now = int(time.time() * 1000)
+    now = now_ms()
     for name in reversed(names[-REJECTED_SHOWN:]):
         yield Finding("jobs", "warn", _why(spool.rejected / name, now))
 
@@ -357,7 +358,7 @@ def _hooks(place: State) -> Iterator[Finding]:
 
 
 def _sinks(place: State, config_dir: Path) -> Iterator[Finding]:
-    now = int(time.time() * 1000)
+    now = now_ms()
     try:
         config = load(config_dir)
     except ConfigError:

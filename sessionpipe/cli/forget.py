@@ -17,6 +17,7 @@ from sessionpipe.cli.render import session_name
 from sessionpipe.cli.resolve import resolve
 from sessionpipe.cli.rouse import rouse
 from sessionpipe.cli.store import looking
+from sessionpipe.clock import now_ms
 from sessionpipe.config import Config, ConfigError, SinkConfig, load
 from sessionpipe.outbox import Outbox, OutboxError, SinkState, encode
 from sessionpipe.privacy.secrets import RULESET, RULESET_VERSION
@@ -54,7 +55,7 @@ def forget(session: str, yes: bool) -> None:
         outbox = Outbox.open(place.outbox)
     except OutboxError as error:
         raise Fail(f"{error}") from error
-    now = int(time.time() * 1000)
+    now = now_ms()
     try:
         outbox.forget(row.harness, row.id, now, RULESET_VERSION, body(row.harness, row.id, now))
         gone = truncate(outbox)

@@ -23,6 +23,7 @@ from types import TracebackType
 from typing import Any, NamedTuple
 
 import sessionpipe
+from sessionpipe.clock import now_ms
 from sessionpipe.liveness import send, worker_alive
 from sessionpipe.outbox import Outbox
 from sessionpipe.paths import State
@@ -126,7 +127,7 @@ def grow(transcripts: Sequence[Transcript], written: list[int], until_ms: int) -
         written[index] += len(due)
         transcript.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         # A reader compares these times with the hooks'.
-        now = rfc3339(int(time.time() * 1000))
+        now = rfc3339(now_ms())
         with transcript.path.open("a", encoding="utf-8") as file:
             file.writelines(f"{_at(line, now)}\n" for line in due)
 

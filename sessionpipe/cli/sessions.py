@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from typing import Any
 
 import click
@@ -11,6 +10,7 @@ import click
 from sessionpipe.cli.common import echo_json, printable, state
 from sessionpipe.cli.render import STYLES, Tone, ago, colour_wanted, columns_of, cut, session_name, table
 from sessionpipe.cli.store import looking
+from sessionpipe.clock import now_ms
 from sessionpipe.outbox import SessionRow
 from sessionpipe.protocol import rfc3339, short_id
 
@@ -58,7 +58,7 @@ def sessions(as_json: bool) -> None:
     if not rows:
         click.echo("no session is recorded yet; `sessionpipe install` hooks your agents")
         return
-    _show(_ordered(rows, int(time.time() * 1000))[:SHOWN])
+    _show(_ordered(rows, now_ms())[:SHOWN])
     if len(rows) > SHOWN:
         click.echo(f"and {len(rows) - SHOWN} older ones; --json has them all")
 
@@ -86,7 +86,7 @@ def _ordered(rows: list[SessionRow], now_ms: int) -> list[SessionRow]:
 
 
 def _show(rows: list[SessionRow]) -> None:
-    now = int(time.time() * 1000)
+    now = now_ms()
     cells = [
         (
             short_id(row.harness, row.id),

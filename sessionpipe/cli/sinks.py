@@ -7,7 +7,6 @@ import re
 import shlex
 import sqlite3
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +18,7 @@ import msgspec
 
 from sessionpipe import config as settings
 from sessionpipe.cli.common import Fail, config_path, printable, state, usage
+from sessionpipe.clock import now_ms
 from sessionpipe.config import Config, ConfigError, SinkConfig
 from sessionpipe.outbox import Outbox, OutboxError, SinkState
 from sessionpipe.paths import make_private
@@ -132,19 +132,19 @@ def list_() -> None:
     if not known.sinks:
         click.echo("no sinks yet; add one: sessionpipe sinks add file:~/agents.ndjson")
         return
-    now_ms = _now_ms()
+    now = now_ms()
     lines = [("NAME", "TIER", "PII", "TARGET", "STATE")]
     with looking(state()) as outbox:
         rows = {row.name: row for row in outbox.sinks()} if outbox else {}
         for sink in known.sinks:
             row = rows.get(sink.name)
             behind = outbox.behind(row.position if row else 0) if outbox else 0
-            shown = sink_data(sink, row, behind, now_ms)
+            shown = sink_data(sink, row, behind, now)
             capped = shown["effective_tier"] != sink.tier
             # A tier like 2→1 is one that the receiver lowered.
             tier = f"{sink.tier}→{shown['effective_tier']}" if capped else str(sink.tier)
             pii = "masked" if sink.pii else "-"
-            lines.append((sink.name, tier, pii, sink.target, standing(shown, now_ms)))
+            lines.append((sink.name, tier, pii, sink.target, standing(shown, now)))
     for line in table(lines):
         click.echo(line)
 
@@ -370,7 +370,7 @@ def _ask(sink: SinkConfig) -> Discovery | Unreachable:
 
     wire = Wire()
     try:
-        return ask(sink.url or "", _now_ms(), wire)
+        return ask(sink.url or "", now_ms(), wire)
     except Unreachable as error:
         return error
     finally:
@@ -522,7 +522,7 @@ def _test_receiver(sink: SinkConfig) -> None:
         row = outbox.sink(sink.name) or row
     receiver = HttpSink(sink, row.discovery, env=os.environ, log=lambda _level, _message: None)
     try:
-        learned = receiver.learn(_now_ms())
+        learned = receiver.learn(now_ms())
         if isinstance(learned, Pause):
             raise Fail(f"{sink.name}: {learned.reason}")
         if isinstance(learned, Retry):
@@ -550,7 +550,7 @@ def _send_test(sink: SinkConfig, receiver: HttpSink, type_: str, session: str | 
         "protocol": PROTOCOL,
         "id": event_id,
         "type": type_,
-        "time": rfc3339(_now_ms()),
+        "time": rfc3339(now_ms()),
         "tier": VOCABULARY[type_].tier,
         "harness": {"name": "sessionpipe"},
         "session": {"id": session, "seq": seq},
@@ -616,7 +616,3 @@ def _wake(*, owed: bool = False) -> None:
         rouse(state())
     else:
         wake(state())
-
-
-def _now_ms() -> int:
-    return int(time.time() * 1000)

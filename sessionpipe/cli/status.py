@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime
@@ -17,6 +16,7 @@ from sessionpipe import __version__
 from sessionpipe.cli.common import Fail, config_path, echo_json, printable, state
 from sessionpipe.cli.render import STYLES, Tone, colour_wanted, duration, table, tilde
 from sessionpipe.cli.store import looking
+from sessionpipe.clock import now_ms
 from sessionpipe.config import FILE, Config, ConfigError, SinkConfig, load
 from sessionpipe.liveness import worker_alive
 from sessionpipe.outbox import Outbox, SinkState
@@ -35,11 +35,11 @@ def status(as_json: bool) -> None:
       sessionpipe status
       sessionpipe status --json | jq '.sinks[] | {name, behind}'
     """
-    report = gather(state(), config_path(), int(time.time() * 1000))
+    report = gather(state(), config_path(), now_ms())
     if as_json:
         echo_json(report)
     else:
-        _show(report, int(time.time() * 1000))
+        _show(report, now_ms())
 
 
 def gather(place: State, config_dir: Path, now_ms: int) -> dict[str, Any]:
