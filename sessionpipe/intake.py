@@ -23,7 +23,7 @@ from sessionpipe.harnesses.git import git_facts
 from sessionpipe.harnesses.transcripts import digest
 from sessionpipe.outbox import Outbox, Session, Transaction, encode
 from sessionpipe.privacy.secrets import RULESET_VERSION
-from sessionpipe.seal import Draft, seal, session_block
+from sessionpipe.seal import Draft, redact_ids, seal, session_block
 from sessionpipe.spool import BadJob, Job, Spool
 
 BATCH_JOBS = 256
@@ -228,6 +228,8 @@ def map_job(job: Job, files: Files, machine: str | None) -> Mapped:
         return Mapped(job, [], {}, None, home)
     context = Context(env=job.env, cwd=job.cwd, at_ms=job.at_ms, home=home)
     drafts, facts = enrich(drafts, context, files)
+    for draft in drafts:
+        redact_ids(draft)
     cwd = drafts[0]["session"].get("cwd") or job.cwd
     git = git_facts(cwd) if cwd else {}
     block = session_block({**facts, **_present(git, ("repo", "branch")), "machine": machine}, home)

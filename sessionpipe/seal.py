@@ -48,6 +48,19 @@ def _redacted(text: str) -> str:
     return redact(text)
 
 
+def redact_ids(draft: Draft) -> None:
+    """Redact the opaque ids of a draft in place, before a session's memory sees them.
+
+    Memory is stored, and what it keeps of a draft is its ids. They name the same thing afterwards,
+    since the same id always becomes the same.
+    """
+    data, memo = draft["data"], draft.get("memo", {})
+    for part, names in ((data, ("turn_id", "call_id", "agent_id", "attention_id")), (memo, ("thread",))):
+        for name in names:
+            if isinstance(value := part.get(name), str):
+                part[name] = _redacted(value)
+
+
 def seal(
     draft: Draft, block: Mapping[str, Any], seq: int, *, root: str | None, home: str | None
 ) -> dict[str, Any]:

@@ -87,6 +87,20 @@ class TestBatches:
         bench.intake().run()
         assert {e["session"].get("title") for e in bench.events()} == {"mend the login page"}
 
+    @pytest.mark.parametrize("field", ["prompt_id", "tool_use_id", "agent_id"])
+    def test_an_id_that_is_a_credential_is_neither_sent_nor_remembered(
+        self, bench: Bench, tmp_path: Path, field: str
+    ) -> None:
+        token = "ghp_" + "".join("abcdefghijABCDEFGHIJ0123456789"[(i * 7 + 3) % 30] for i in range(36))
+        calls = {"prompt_id": "p", "tool_use_id": "c", "agent_id": "a", field: token}
+        for event in ("PreToolUse", "PermissionRequest", "PostToolUse"):
+            bench.put(job(event, 10, tool_name="Bash", tool_input={"command": "ls"}, **calls))
+            bench.intake().run()
+            kept = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+            assert token.encode() not in kept
+        told = [e["type"] for e in bench.events()]
+        assert told[-3:] == ["attention.needed", "attention.cleared", "tool.ended"]
+
     def test_the_files_go_and_the_marks_after_them(self, bench: Bench) -> None:
         bench.put(job("Stop", 10, prompt_id="p"))
         intake = bench.intake()
