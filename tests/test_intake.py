@@ -92,7 +92,7 @@ class TestBatches:
         self, bench: Bench, tmp_path: Path, field: str
     ) -> None:
         token = "ghp_" + "".join("abcdefghijABCDEFGHIJ0123456789"[(i * 7 + 3) % 30] for i in range(36))
-        calls = {"prompt_id": "p", "tool_use_id": "c", "agent_id": "a", field: token}
+        calls = {"prompt_id": "p", "tool_use_id": "c", field: token}
         for event in ("PreToolUse", "PermissionRequest", "PostToolUse"):
             bench.put(job(event, 10, tool_name="Bash", tool_input={"command": "ls"}, **calls))
             bench.intake().run()
