@@ -20,23 +20,30 @@ Seen in recordings, and built on:
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import msgspec
 
 from sessionpipe.harnesses import jsonl
 from sessionpipe.harnesses.files import Files, Opened
-from sessionpipe.harnesses.transcripts import SIDE_CHARS, Exchange, Reading, Want, digest
+from sessionpipe.harnesses.transcripts import (
+    READING_CHARS,
+    Cursor,
+    Exchange,
+    Reading,
+    Side,
+    Want,
+    digest,
+    mark,
+)
 from sessionpipe.protocol import rfc3339
 
-#: How far back a first reading looks for the prompt to begin at, and how much text one reading returns.
+#: How far back a first reading looks for the prompt to begin at.
 _BACKWARDS = 64 << 20
-_READING_CHARS = 16 << 20
 #: How long before an end its last words may have been said to be taken for them unseen.
 _JUST_BEFORE_MS = 2_000
 
@@ -269,8 +276,8 @@ class Turn:
         self.kind = prompt.kind
         self.asked_ms = prompt.ms
         self.at_ms = prompt.ms
-        self.user = _Side("\n\n", prompt.text)
-        self.assistant = _Side("\n\n")
+        self.user = Side("\n\n", prompt.text)
+        self.assistant = Side("\n\n")
         self.answered = False
         self.stopped = False  # By the person, or by an error.
         # What the turn's end could be recognised by, as long as nothing comes behind it:
@@ -302,27 +309,6 @@ class Turn:
         if self.assistant:
             return True
         return self.kind == "ask" or (self.kind == "command" and (self.answered or self.stopped))
-
-
-class _Side:
-    """One side of an exchange: pieces joined, bounded."""
-
-    def __init__(self, separator: str, text: str = "") -> None:
-        self._separator = separator
-        self._pieces: list[str] = []
-        self._length = 0
-        self.add(text)
-
-    def add(self, text: str) -> None:
-        if text and self._length < SIDE_CHARS:
-            self._pieces.append(text[: SIDE_CHARS - self._length])
-            self._length += len(self._pieces[-1]) + len(self._separator)
-
-    def __len__(self) -> int:
-        return self._length
-
-    def __str__(self) -> str:
-        return self._separator.join(self._pieces)
 
 
 class Conversation:
@@ -439,7 +425,7 @@ def exchanges(path: str | Path | None, cursor: dict[str, Any], want: Want, files
         talk, whole = Conversation(start), True
         for line in jsonl.forward(opened, start):
             talk.feed(jsonl.decode(line.data, DECODER), line.start, line.end)
-            if talk.chars > _READING_CHARS:
+            if talk.chars > READING_CHARS:
                 whole = False
                 break
         complete = whole and (
@@ -451,52 +437,13 @@ def exchanges(path: str | Path | None, cursor: dict[str, Any], want: Want, files
         turns = [turn for turn in talk.over if told is None or (turn.asked_ms or 0) > told]
         following = Cursor(
             at=talk.resume,
-            mark=_mark(opened, talk.resume),
+            mark=mark(opened, talk.resume),
             sent_ms=max([known.sent_ms or 0, *(turn.asked_ms or 0 for turn in turns)]) or None,
             done_ms=max(known.done_ms, want.ended_ms if complete else 0),
             said=[word for word in map(digest, turns[-1].last_words) if word] if turns else known.said,
             said_ms=(turns[-1].at_ms or 0) if turns else known.said_ms,
         )
     return Reading([_exchange(turn, want) for turn in turns], following._asdict(), complete)
-
-
-class Cursor(NamedTuple):
-    """``at``: where to go on. ``mark``: what the bytes before it hash to, or it is another file.
-
-    ``sent_ms``: the time of the latest prompt delivered. ``done_ms``: every end up to then was delivered.
-    ``said``: digests of the last words delivered, ``said_ms`` when they were said.
-    """
-
-    at: int
-    mark: str
-    sent_ms: int | None
-    done_ms: int
-    said: list[str]
-    said_ms: int
-
-    @classmethod
-    def of(cls, cursor: Mapping[str, Any]) -> Self:
-        """The cursor that was stored; one that fits no file at first, or when it isn't one of ours."""
-        at, mark, sent_ms, done_ms, said, said_ms = (cursor.get(field) for field in cls._fields)
-        if isinstance(at, int) and isinstance(mark, str) and isinstance(done_ms, int):
-            return cls(
-                at,
-                mark,
-                sent_ms if isinstance(sent_ms, int) else None,
-                done_ms,
-                [word for word in said if isinstance(word, str)] if isinstance(said, list) else [],
-                said_ms if isinstance(said_ms, int) else 0,
-            )
-        return cls(-1, "", None, 0, [], 0)
-
-    def fits(self, opened: Opened) -> bool:
-        """Whether the file is still the one the cursor was made for, at most grown."""
-        return 0 <= self.at <= opened.size and _mark(opened, self.at) == self.mark
-
-
-def _mark(opened: Opened, at: int) -> str:
-    begin = max(0, at - 256)
-    return hashlib.sha256(opened.read_at(begin, at - begin)).hexdigest()[:16]
 
 
 def _starting_point(opened: Opened, since_ms: int | None) -> int:

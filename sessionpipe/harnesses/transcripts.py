@@ -8,10 +8,15 @@ the cursor, in order; none twice, none in parts.
 from __future__ import annotations
 
 import hashlib
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Self
+
+from sessionpipe.harnesses.files import Opened
 
 #: How many characters of a side a reader keeps; ten times what an event carries.
 SIDE_CHARS = 200_000
+#: How much text one reading returns; the next one goes on behind it.
+READING_CHARS = 16 << 20
 
 
 class Want(NamedTuple):
@@ -58,3 +63,65 @@ class Reading(NamedTuple):
     exchanges: list[Exchange]
     cursor: dict[str, Any]
     complete: bool
+
+
+class Side:
+    """One side of an exchange: pieces joined, bounded."""
+
+    def __init__(self, separator: str, text: str = "") -> None:
+        self._separator = separator
+        self._pieces: list[str] = []
+        self._length = 0
+        self.add(text)
+
+    def add(self, text: str) -> None:
+        if text and self._length < SIDE_CHARS:
+            self._pieces.append(text[: SIDE_CHARS - self._length])
+            self._length += len(self._pieces[-1]) + len(self._separator)
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __str__(self) -> str:
+        return self._separator.join(self._pieces)
+
+
+class Cursor(NamedTuple):
+    """How far a transcript that grows was delivered.
+
+    ``at``: where to go on. ``mark``: what the bytes before it hash to, or it is another file.
+    ``sent_ms``: the time of the latest prompt delivered. ``done_ms``: every end up to then was delivered.
+    ``said``: digests of the last words delivered, ``said_ms`` when they were said.
+    """
+
+    at: int
+    mark: str
+    sent_ms: int | None
+    done_ms: int
+    said: list[str]
+    said_ms: int
+
+    @classmethod
+    def of(cls, cursor: Mapping[str, Any]) -> Self:
+        """The cursor that was stored; one that fits no file at first, or when it isn't one of ours."""
+        at, mark, sent_ms, done_ms, said, said_ms = (cursor.get(field) for field in cls._fields)
+        if isinstance(at, int) and isinstance(mark, str) and isinstance(done_ms, int):
+            return cls(
+                at,
+                mark,
+                sent_ms if isinstance(sent_ms, int) else None,
+                done_ms,
+                [word for word in said if isinstance(word, str)] if isinstance(said, list) else [],
+                said_ms if isinstance(said_ms, int) else 0,
+            )
+        return cls(-1, "", None, 0, [], 0)
+
+    def fits(self, opened: Opened) -> bool:
+        """Whether the file is still the one the cursor was made for, at most grown."""
+        return 0 <= self.at <= opened.size and mark(opened, self.at) == self.mark
+
+
+def mark(opened: Opened, at: int) -> str:
+    """What the 256 bytes before ``at`` hash to: whether a file still goes on from there."""
+    begin = max(0, at - 256)
+    return hashlib.sha256(opened.read_at(begin, at - begin)).hexdigest()[:16]
