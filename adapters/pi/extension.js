@@ -106,7 +106,9 @@ export default function sessionpipe(pi) {
     run.outcome = ev.outcome;
     run.stop = message.stopReason;
     run.error = typeof message.errorMessage === "string" ? cut(message.errorMessage, 2000) : undefined;
-    run.said = cut(words(message.content), 20_000);
+    // What the end of the run is found by in the session file: the entry, where Pi names it, else its words.
+    run.entry = typeof ev.messageEntryId === "string" ? cut(ev.messageEntryId, 256) : undefined;
+    run.said = run.entry ? undefined : cut(words(message.content), 20_000);
   });
 
   on("agent_settled", (ev, ctx) => {

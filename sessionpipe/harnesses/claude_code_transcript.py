@@ -44,8 +44,6 @@ from sessionpipe.protocol import rfc3339
 
 #: How far back a first reading looks for the prompt to begin at.
 _BACKWARDS = 64 << 20
-#: How long before an end its last words may have been said to be taken for them unseen.
-_JUST_BEFORE_MS = 2_000
 
 # --- records --------------------------------------------------------------------------------------
 
@@ -429,7 +427,9 @@ def exchanges(path: str | Path | None, cursor: dict[str, Any], want: Want, files
                 whole = False
                 break
         complete = whole and (
-            known.done_ms >= want.ended_ms or _has_ended(talk, want) or _was_delivered(talk, known, want)
+            known.done_ms >= want.ended_ms
+            or _has_ended(talk, want)
+            or (talk.open is None and not talk.over and known.delivered(want))
         )
         if whole and talk.open and _is_over(talk.open, want):
             complete = True
@@ -489,21 +489,6 @@ def _has_ended(talk: Conversation, want: Want) -> bool:
     if want.final or talk.latest_ms >= want.ended_ms:
         return True
     return talk.open is None and bool(talk.over) and _is_over(talk.over[-1], want)
-
-
-def _was_delivered(talk: Conversation, known: Cursor, want: Want) -> bool:
-    """Whether the awaited end was delivered before it was awaited.
-
-    Two ends that come within moments are recorded one while the transcript is read for the other: the
-    reading finds both, and the later one's words would be waited for in vain. Only words said just
-    before count, because another turn may end in the same ones.
-    """
-    return (
-        talk.open is None
-        and not talk.over
-        and want.said in known.said
-        and want.ended_ms - known.said_ms < _JUST_BEFORE_MS
-    )
 
 
 def _exchange(turn: Turn, want: Want) -> Exchange:

@@ -78,7 +78,7 @@ def decode(data: bytes, decoder: msgspec.json.Decoder[T]) -> T | None:
     """``data`` as the decoder's type, or None when it isn't that.
 
     JSON as a JavaScript program may write it: with half a surrogate pair (read as ``?``), or bytes
-    that are no UTF-8.
+    that are no UTF-8; behind a byte order mark, as an editor leaves it.
     """
     if not data:
         return None
@@ -89,7 +89,7 @@ def decode(data: bytes, decoder: msgspec.json.Decoder[T]) -> T | None:
     except (msgspec.DecodeError, RecursionError):
         pass
     try:
-        value = json.loads(data.decode("utf-8", "replace"), parse_constant=lambda _: None)
+        value = json.loads(data.decode("utf-8-sig", "replace"), parse_constant=lambda _: None)
         return decoder.decode(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
     except (ValueError, RecursionError):
         return None

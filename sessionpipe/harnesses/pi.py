@@ -15,6 +15,7 @@ import msgspec
 from sessionpipe.harnesses import jsonl
 from sessionpipe.harnesses.context import Context
 from sessionpipe.harnesses.files import Files, Opened
+from sessionpipe.harnesses.pi_transcript import exchanges, find
 from sessionpipe.harnesses.titles import first_ask, titled
 
 Draft = dict[str, Any]
@@ -106,7 +107,7 @@ def _amended(draft: Draft, files: Files) -> Draft:
 def _file(draft: Draft, files: Files) -> Path | None:
     memo = draft.get("memo", {})
     claimed = memo.get("file") or (memo.get("transcript") or {}).get("path")
-    return files.resolve(claimed, suffix=".jsonl", name_ok=lambda name: len(name) <= 255)
+    return find(claimed, files)
 
 
 def read_head(opened: Opened) -> Head | None:
@@ -181,3 +182,6 @@ def read_last(opened: Opened) -> Last:
         if model is None and isinstance(told, str) and told:
             model = told
     return Last(name, model)
+
+
+__all__ = ["amend", "exchanges", "facts"]

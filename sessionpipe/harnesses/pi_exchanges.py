@@ -103,6 +103,8 @@ class Conversation:
     def __init__(self) -> None:
         self.over: list[Talk] = []
         self.open: Talk | None = None
+        #: How much text the exchanges in ``over`` hold.
+        self.chars = 0
 
     def take(
         self, message: object, *, ms: int | None = None, start: int = 0, message_id: str | None = None
@@ -132,4 +134,5 @@ class Conversation:
         """Nothing more belongs to the open exchange: the run has ended, or another branch goes on."""
         if self.open and self.open.counts:
             self.over.append(self.open)
+            self.chars += self.open.chars
         self.open = None

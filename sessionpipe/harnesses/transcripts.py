@@ -17,12 +17,15 @@ from sessionpipe.harnesses.files import Opened
 SIDE_CHARS = 200_000
 #: How much text one reading returns; the next one goes on behind it.
 READING_CHARS = 16 << 20
+#: How long before an end its last words may have been said to be taken for them unseen.
+_JUST_BEFORE_MS = 2_000
 
 
 class Want(NamedTuple):
     """The end that is awaited.
 
-    ``said``: the :func:`digest` of the last assistant message, when the harness told us. ``final``: the
+    ``said``: the :func:`digest` of the last assistant message, or of its id in the file, when the harness
+    told us. ``final``: the
     file will not grow any more. ``since_ms``: when the session's first hook ran; a session seen from its
     middle on begins at the prompt that was being answered then (None: at the file's beginning).
     ``ended_ms``: when the turn or the session ended.
@@ -119,6 +122,15 @@ class Cursor(NamedTuple):
     def fits(self, opened: Opened) -> bool:
         """Whether the file is still the one the cursor was made for, at most grown."""
         return 0 <= self.at <= opened.size and mark(opened, self.at) == self.mark
+
+    def delivered(self, want: Want) -> bool:
+        """Whether the awaited end was delivered before it was awaited.
+
+        Two ends that come within moments are recorded one while the transcript is read for the other: the
+        reading finds both, and the later one's words would be waited for in vain. Only words said just
+        before count, because another turn may end in the same ones.
+        """
+        return want.said in self.said and want.ended_ms - self.said_ms < _JUST_BEFORE_MS
 
 
 def mark(opened: Opened, at: int) -> str:

@@ -11,14 +11,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sessionpipe.harnesses import jsonl
 from sessionpipe.harnesses.claude_code_transcript import exchanges, is_ask
 from sessionpipe.harnesses.files import Files, Opened
 from sessionpipe.harnesses.transcripts import SIDE_CHARS, Exchange, Reading, Want, digest
-from sessionpipe.paths import data_dir
 from sessionpipe.protocol import rfc3339
+from tests.harnesses import recorded_transcripts
 
-FIXTURES = sorted((data_dir("conformance") / "transcripts" / "claude-code").glob("*.json"))
+FIXTURES = recorded_transcripts.fixtures("claude-code")
 NEVER = 2**52
 NAME = "11111111-2222-4333-8444-555555555555.jsonl"
 
@@ -39,44 +38,14 @@ def whole(file: Path) -> Reading:
 
 @pytest.mark.parametrize("fixture", FIXTURES, ids=lambda path: path.stem)
 def test_a_recorded_session_is_read_as_it_happened(fixture: Path, tmp_path: Path) -> None:
-    told = json.loads(fixture.read_text(encoding="utf-8"))
-    lines = fixture.with_suffix(".jsonl").read_bytes().splitlines(keepends=True)
-    file = tmp_path / f"{told['session']}.jsonl"
-    cursor: dict[str, Any] = {}
-    for read in told["reads"]:
-        file.write_bytes(b"".join(lines[: read["lines"]]))
-        want = Want(
-            digest(read["said"] or ""),
-            read["final"],
-            jsonl.epoch_ms(told["since"]),
-            jsonl.epoch_ms(read["ended"]) or 0,
-        )
-        reading = exchanges(str(file), cursor, want, Files())
-        assert [exchange._asdict() for exchange in reading.exchanges] == read["exchanges"]
-        assert reading.complete == read["complete"]
-        cursor = json.loads(json.dumps(reading.cursor))
+    recorded_transcripts.check(fixture, tmp_path, exchanges)
 
 
 @pytest.mark.parametrize("fixture", FIXTURES, ids=lambda path: path.stem)
 def test_looking_after_every_few_bytes_gives_the_same_exchanges_once_each(
     fixture: Path, tmp_path: Path
 ) -> None:
-    text = fixture.with_suffix(".jsonl").read_bytes()
-    file = tmp_path / NAME
-    file.write_bytes(text)
-    at_once = whole(file).exchanges
-    file.write_bytes(b"")
-    cursor: dict[str, Any] = {}
-    found: list[Exchange] = []
-    step = max(1, len(text) // 400)
-    for size in range(0, len(text), step):
-        with file.open("ab") as grown:
-            grown.write(text[file.stat().st_size : size])
-        reading = exchanges(file, cursor, Want(None, False, None, 0), Files())
-        cursor, found = reading.cursor, found + reading.exchanges
-    file.write_bytes(text)
-    found += exchanges(file, cursor, Want(None, True, None, NEVER), Files()).exchanges
-    assert found == at_once
+    recorded_transcripts.check_growing(fixture, tmp_path / NAME, exchanges)
 
 
 def test_there_are_fixtures() -> None:

@@ -85,6 +85,7 @@ def test_a_line_beyond_the_bound_costs_no_memory_and_hides_no_other(tmp_path: Pa
         (b'{"a":[1]}', {"a": [1]}),
         (b'{"a":"half \\ud83d pair"}', {"a": "half ? pair"}),
         (b'{"a":"\xff"}', {"a": "\ufffd"}),
+        (b'\xef\xbb\xbf{"a":1}', {"a": 1}),
         (b'{"a":NaN}', {"a": None}),
         (b"", None),
         (b"{", None),

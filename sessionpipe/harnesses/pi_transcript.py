@@ -1,0 +1,229 @@
+"""Pi's session file as a transcript: the exchanges behind a cursor.
+
+Pi appends an entry when its message has ended, so what a run said is in the file before the run settles;
+only a slow disk can be behind. The file is a tree, and read in the order in which it was written: an
+abandoned branch was said, too, and each entry is there once. Where a line does not go on from the one
+before it, a run has ended there. What a fork copied from its parent is older than the fork's header.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from sessionpipe.harnesses import jsonl
+from sessionpipe.harnesses.files import Files, Opened
+from sessionpipe.harnesses.pi_exchanges import STOPPED, Conversation, Talk
+from sessionpipe.harnesses.transcripts import (
+    READING_CHARS,
+    Cursor,
+    Exchange,
+    Reading,
+    Want,
+    digest,
+    mark,
+)
+from sessionpipe.protocol import rfc3339
+
+#: How far back a first reading looks for the prompt to begin at.
+_BACKWARDS = 64 << 20
+#: Where our extension cuts the words it tells, in UTF-16 units.
+_TOLD_UNITS = 20_000
+
+# --- entries --------------------------------------------------------------------------------------
+
+
+class _Entry(msgspec.Struct):
+    type: Any = None
+    id: Any = None
+    parentId: Any = None
+    timestamp: Any = None
+    parentSession: Any = None
+    # Most of a file is tools' output, which is passed over without being made into values.
+    message: msgspec.Raw = msgspec.Raw(b"null")
+    targetId: Any = None
+    replacement: Any = None
+
+
+class _Message(msgspec.Struct):
+    role: Any = None
+    content: msgspec.Raw = msgspec.Raw(b"null")
+    stopReason: Any = None
+
+
+_ENTRIES = msgspec.json.Decoder(_Entry)
+_MESSAGES = msgspec.json.Decoder(_Message)
+_ANYTHING = msgspec.json.Decoder(Any)
+_WITH_CONTENT = ("user", "assistant")
+
+
+def _message(entry: _Entry) -> dict[str, Any] | None:
+    """The message of an entry as :class:`Conversation` takes it; None when it has none."""
+    if entry.type == "custom_message":
+        return {"role": "custom"}
+    if entry.type != "message":
+        return None
+    message = jsonl.decode(bytes(entry.message), _MESSAGES)
+    if message is None:
+        return None
+    content = None
+    if message.role in _WITH_CONTENT:
+        content = jsonl.decode(bytes(message.content), _ANYTHING)
+    return {"role": message.role, "content": content, "stopReason": message.stopReason}
+
+
+class _Reader:
+    """Lines of a session file, put into a conversation."""
+
+    def __init__(self, start: int, born_ms: int | None) -> None:
+        self.talk = Conversation()
+        #: The latest time of any entry.
+        self.latest_ms = 0
+        self._read = start
+        self._born_ms = born_ms
+        self._last: object = None
+
+    @property
+    def resume(self) -> int:
+        """Where reading starts again with nothing lost, once every exchange that is over is delivered."""
+        return self.talk.open.start if self.talk.open else self._read
+
+    def feed(self, line: jsonl.Line) -> None:
+        entry = jsonl.decode(line.data, _ENTRIES)
+        self._read = line.end
+        if entry is None or entry.type == "session":
+            # Behind a line that can't be read any line may go on.
+            self._last = None
+            return
+        if self._last is not None and entry.parentId != self._last:
+            self.talk.close()
+        self._last = entry.id if isinstance(entry.id, str) else None
+        ms = jsonl.epoch_ms(entry.timestamp)
+        if self._born_ms is not None and ms is not None and ms < self._born_ms:
+            return
+        self.latest_ms = max(self.latest_ms, ms or 0)
+        name = entry.id if isinstance(entry.id, str) else None
+        self.talk.take(_message(entry), ms=ms, start=line.start, message_id=name)
+
+
+# --- the file -------------------------------------------------------------------------------------
+
+
+def find(claimed: object, files: Files) -> Path | None:
+    """The session file a payload names."""
+    return files.resolve(claimed, suffix=".jsonl", name_ok=lambda name: len(name) <= 255)
+
+
+def exchanges(path: str | Path | None, cursor: dict[str, Any], want: Want, files: Files) -> Reading:
+    """Every completed exchange behind ``cursor``: see :mod:`sessionpipe.harnesses.transcripts`.
+
+    ``want.said`` is the digest of the words, or of the entry's id, of the model's last message. A file
+    that doesn't exist holds nothing: Pi makes it when the first message has ended.
+    """
+    found = find(str(path), files) if path is not None else None
+    opened = files.open(found) if found else None
+    if opened is None:
+        return Reading([], cursor, complete=want.final)
+    with opened:
+        known = Cursor.of(cursor)
+        told = None
+        if known.fits(opened):
+            start = known.at
+        else:
+            # New to us, or not the file it was: what has been delivered is known by its time.
+            told = known.sent_ms
+            start = _starting_point(opened, told or want.since_ms)
+        reader, whole = _Reader(start, _forked_ms(opened)), True
+        talk = reader.talk
+        for line in jsonl.forward(opened, start):
+            reader.feed(line)
+            if talk.chars > READING_CHARS:
+                whole = False
+                break
+        if whole and talk.open and _is_over(talk.open, want):
+            talk.close()
+        complete = whole and (
+            want.final
+            or known.done_ms >= want.ended_ms
+            or reader.latest_ms > want.ended_ms
+            or (talk.open is None and any(_is_over(one, want) for one in talk.over[-1:]))
+            or (talk.open is None and not talk.over and known.delivered(want))
+        )
+        over = [one for one in talk.over if told is None or (one.asked_ms or 0) > told]
+        following = Cursor(
+            at=reader.resume,
+            mark=mark(opened, reader.resume),
+            sent_ms=max([known.sent_ms or 0, *(one.asked_ms or 0 for one in over)]) or None,
+            done_ms=max(known.done_ms, want.ended_ms if complete else 0),
+            said=sorted(_marks(over[-1])) if over else known.said,
+            said_ms=(over[-1].at_ms or 0) if over else known.said_ms,
+        )
+    return Reading([_exchange(one, want) for one in over], following._asdict(), complete)
+
+
+def _forked_ms(opened: Opened) -> int | None:
+    """When a forked session began: what is older was copied. None for one that is no fork."""
+    for line in jsonl.forward(opened):
+        header = jsonl.decode(line.data, _ENTRIES)
+        if header is None:
+            continue
+        is_fork = header.type == "session" and isinstance(header.parentSession, str)
+        return jsonl.epoch_ms(header.timestamp) if is_fork else None
+    return None
+
+
+def _starting_point(opened: Opened, since_ms: int | None) -> int:
+    """Where a session begins for us: at the prompt that was being answered at ``since_ms``.
+
+    Behind that prompt's run when it was over by then: a resumed session's past is not what we were asked
+    to watch.
+    """
+    if since_ms is None:
+        return 0
+    lowest = opened.size
+    taken_back: set[str] = set()
+    for line in jsonl.backward(opened, _BACKWARDS):
+        entry = jsonl.decode(line.data, _ENTRIES)
+        ms = jsonl.epoch_ms(entry.timestamp) if entry else None
+        if entry is None or ms is None or ms > since_ms:
+            lowest = line.start
+            continue
+        if entry.type == "context_edit" and entry.replacement is None and isinstance(entry.targetId, str):
+            # An attempt that is tried again does not end its run.
+            taken_back.add(entry.targetId)
+        message = _message(entry) or {}
+        match message.get("role"):
+            case "user":
+                return line.start
+            case "assistant" if message["stopReason"] in STOPPED and entry.id not in taken_back:
+                return line.end
+        lowest = line.start
+    return lowest
+
+
+def _is_over(talk: Talk, want: Want) -> bool:
+    """Whether the awaited end is the end of this exchange, and all of it is in the file."""
+    if want.final:
+        return True
+    if talk.asked_ms is not None and talk.asked_ms > want.ended_ms:
+        return False
+    return want.said is None or want.said in _marks(talk)
+
+
+def _marks(talk: Talk) -> set[str]:
+    """Digests of everything that the last message of an exchange may be known by.
+
+    Its words only when it ends a run: the same words may have been said beside a call before.
+    """
+    told = talk.last_words.encode("utf-16-le", "surrogatepass")[: 2 * _TOLD_UNITS].decode(
+        "utf-16-le", "ignore"
+    )
+    known_by = [talk.last_id or "", *([talk.last_words, told] if talk.is_over else [])]
+    return {found for text in known_by if (found := digest(text))}
+
+
+def _exchange(talk: Talk, want: Want) -> Exchange:
+    at_ms = want.ended_ms if talk.at_ms is None else talk.at_ms
+    return Exchange(talk.user, talk.assistant, rfc3339(at_ms))
