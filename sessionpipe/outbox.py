@@ -117,24 +117,41 @@ class SessionRow(NamedTuple):
 class SinkState(msgspec.Struct, kw_only=True, omit_defaults=True):
     """What delivery remembers about one sink, changed in one commit with its cursor.
 
-    ``position`` is the last row the sink is past. ``paused`` is a pause the receiver caused, with its
-    reason; the person's own pause is in the config. ``failures`` and ``next_attempt_ms`` are the
-    backoff; ``batch_end`` is the last position of the batch being retried, so that a retry after a
-    restart is the same message; ``discovery`` is what the receiver's well-known file said.
+    ``position`` is the last row the sink is past, ``last_id`` the last event it was given.
+    ``paused`` is a pause the receiver caused, with its reason; the person's own pause is in the
+    config. ``failures`` and ``next_attempt_ms`` are the backoff, ``since_ms`` is when it was paused
+    or began to fail. ``batch_end`` is the last position of the batch being sent, so that a retry
+    after a restart is the same message; ``series`` tells the messages of one run over the outbox
+    from those of another. ``sent`` events the sink has; ``dropped`` were given up, ``withheld`` are
+    of types its receiver does not take. ``discovery`` is what its well-known file said.
     """
 
     name: str
     position: int = 0
+    last_id: str | None = None
+    series: str = ""
     thinning: dict[str, Any] = {}
     paused: str | None = None
     max_tier: int | None = None
     failures: int = 0
     next_attempt_ms: int = 0
+    since_ms: int = 0
     batch_end: int = 0
     sent: int = 0
     dropped: int = 0
+    withheld: int = 0
     last_error: str | None = None
     discovery: dict[str, Any] = {}
+
+    def placed(self, position: int) -> SinkState:
+        """The row of a sink that starts anew behind ``position``, once more over what it may have had.
+
+        Its messages are others than those before: a receiver that knows messages by their id must
+        not take what the person asked for again for a retry.
+        """
+        return msgspec.structs.replace(
+            self, position=position, series=os.urandom(8).hex(), thinning={}, batch_end=0
+        )
 
 
 class Session(msgspec.Struct):
@@ -270,8 +287,10 @@ class Outbox:
             self._db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
 
     @contextmanager
-    def _transaction(self) -> Iterator[None]:
+    def _transaction(self, *, synced: bool = True) -> Iterator[None]:
         with _WRITER:
+            # In a WAL, NORMAL commits without waiting for the disk: safe against kill -9, not a power cut.
+            self._db.execute(f"PRAGMA synchronous={'FULL' if synced else 'NORMAL'}")
             # IMMEDIATE: the write lock is taken before anything is read, so that what is read
             # cannot change before it is written back.
             self._db.execute("BEGIN IMMEDIATE")
@@ -394,7 +413,7 @@ class Outbox:
 
     def add_sink(self, name: str, position: int) -> SinkState:
         """Remember a new sink that is past ``position``; a known one stays as it is."""
-        fresh = SinkState(name=name, position=position)
+        fresh = SinkState(name=name).placed(position)
         with self._transaction():
             self._db.execute(
                 "INSERT INTO sinks (name, position, state) VALUES (?, ?, ?) ON CONFLICT (name) DO NOTHING",
@@ -413,14 +432,17 @@ class Outbox:
                 (sink.position, encode(sink), sink.name),
             )
 
-    def change_sink(self, name: str, change: Callable[[SinkState], SinkState | None]) -> SinkState | None:
-        """Load a sink's row, change it and write it back in one synced commit; what it then is.
+    def change_sink(
+        self, name: str, change: Callable[[SinkState], SinkState | None], *, synced: bool = True
+    ) -> SinkState | None:
+        """Load a sink's row, change it and write it back in one commit; what it then is.
 
         Other processes pause, resume and replay a sink while a courier's request is under way: a
         row written from what was loaded before would undo them. None from ``change`` leaves the row
-        alone; an unknown sink is None.
+        alone; an unknown sink is None. A commit that is not ``synced`` survives this process, not a
+        power cut.
         """
-        with self._transaction():
+        with self._transaction(synced=synced):
             sink = self.sink(name)
             changed = None if sink is None else change(sink)
             if changed is not None:

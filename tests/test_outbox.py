@@ -119,6 +119,23 @@ class TestSinks:
         assert changed is not None
         assert (changed.paused, changed.position) == ("no", 2)
 
+    def test_a_change_that_does_not_wait_for_the_disk_leaves_the_next_one_waiting(
+        self, outbox: Outbox, path: Path
+    ) -> None:
+        outbox.add_sink("a", 0)
+        outbox.change_sink("a", lambda sink: msgspec.structs.replace(sink, batch_end=7), synced=False)
+        other = Outbox.open(path)
+        assert other.sinks()[0].batch_end == 7
+        other.close()
+        outbox.add_sink("b", 0)
+        assert outbox._db.execute("PRAGMA synchronous").fetchone() == (2,)
+
+    def test_one_that_is_placed_anew_begins_another_series_of_messages(self, outbox: Outbox) -> None:
+        sink = msgspec.structs.replace(outbox.add_sink("a", 4), thinning={"k": 1}, batch_end=9, sent=3)
+        again = sink.placed(0)
+        assert again.series not in ("", sink.series)
+        assert (again.position, again.thinning, again.batch_end, again.sent) == (0, {}, 0, 3)
+
     def test_a_removed_sink_stays_removed(self, outbox: Outbox) -> None:
         sink = outbox.add_sink("a", 0)
         outbox.remove_sink("a")

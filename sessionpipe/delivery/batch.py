@@ -55,7 +55,9 @@ class Policy(msgspec.Struct, frozen=True):
 class Batch(msgspec.Struct, frozen=True):
     """What is handed to a sink: the events as JSON, their ids, and an id for the whole.
 
-    The same events for the same sink make the same ``id``, on every attempt.
+    The same events of the same series make the same ``id``, on every attempt and by whatever
+    process. Events of which one was forgotten meanwhile, or that a lower tier left less of, are
+    another message with another id: a signature's id must never stand for two different bodies.
     """
 
     id: str
@@ -74,17 +76,20 @@ class Packed(msgspec.Struct, frozen=True):
     """A batch (None when the rows left nothing to send) and what is true once it was taken.
 
     ``position`` is the row the cursor then stands on, ``thinning`` the window to keep with it,
-    ``given_up`` what was passed over for good.
+    ``last_id`` the last event the sink then has of these rows. ``given_up`` was passed over for
+    good, ``withheld`` counts the events of types the receiver does not take.
     """
 
     batch: Batch | None
     position: int
     thinning: dict[str, Any]
-    given_up: tuple[GivenUp, ...]
+    given_up: tuple[GivenUp, ...] = ()
+    withheld: int = 0
+    last_id: str | None = None
 
 
 def pack(
-    sink: str,
+    series: str,
     rows: Iterable[Row],
     *,
     after: int,
@@ -92,12 +97,12 @@ def pack(
     policy: Policy,
     limits: Limits,
     thinning: dict[str, Any],
-    written: frozenset[str] = frozenset(),
+    held: int = 0,
 ) -> Packed:
-    """The next batch for ``sink`` from ``rows``, which begin behind position ``after``.
+    """The next batch of ``series`` from ``rows``, which begin behind position ``after``.
 
     Nothing behind position ``until`` is taken unless it is 0: a batch that is tried again must not
-    grow. Events whose id is in ``written`` are with the sink already and are passed over.
+    grow. What goes up to position ``held`` is with the sink already and is passed over.
     """
     window = Window.load(policy.tools, thinning)
     events: list[bytes] = []
@@ -105,11 +110,14 @@ def pack(
     given_up: list[GivenUp] = []
     size = limits.envelope - 1
     position = after
+    last_id = None
+    withheld = 0
     for row in rows:
         if until and row.position > until:
             # What lay between may have been forgotten: the cursor passes it all the same.
             position = until
             break
+        withheld += row.type in policy.without
         event = _filtered(row, policy)
         if isinstance(event, GivenUp):
             given_up.append(event)
@@ -125,15 +133,16 @@ def pack(
                     break
                 if seen is not None:
                     window.keep(session, seen, row.time_ms)
-                if event.id not in written:
+                last_id = event.id
+                if row.position > held:
                     size += 1 + len(body)
                     events.append(body)
                     ids.append(event.id)
         position = row.position
         if len(events) >= limits.max_events:
             break
-    batch = Batch(_id(sink, events), tuple(events), tuple(ids)) if events else None
-    return Packed(batch, position, window.dump(), tuple(given_up))
+    batch = Batch(_id(series, events), tuple(events), tuple(ids)) if events else None
+    return Packed(batch, position, window.dump(), tuple(given_up), withheld, last_id)
 
 
 class _Filtered(NamedTuple):
@@ -180,8 +189,8 @@ def _current(event: dict[str, Any], ruleset: int) -> dict[str, Any]:
     return {**event, "session": {**session, **texts}, "data": redact_value(event["data"])}
 
 
-def _id(sink: str, events: list[bytes]) -> str:
-    digest = hashlib.sha256(sink.encode())
+def _id(series: str, events: list[bytes]) -> str:
+    digest = hashlib.sha256(series.encode())
     for event in events:
         digest.update(b"\n")
         digest.update(event)

@@ -1,10 +1,10 @@
 """The courier: takes one sink from its cursor to the end of the outbox, and never a step twice.
 
-A step reads rows behind the cursor, packs a batch, hands it over, and then, in one commit, moves
-the cursor together with the thinning window. Killed before the commit, the next courier sends the
-same batch again: same events, same ``seq``, same message id. Rows are read anew before every
-attempt, so that what was forgotten meanwhile is not sent. No transaction is open while a sink is
-spoken to.
+A step reads rows behind the cursor, packs a batch, notes where it ends, hands it over, and then, in
+one commit, moves the cursor together with the thinning window. Killed before the commit, the next
+courier sends the same batch again: same events, same ``seq``, same message id, however much was
+recorded meanwhile. Rows are read anew before every attempt, so that what was forgotten is not sent.
+No transaction is open while a sink is spoken to.
 """
 
 from __future__ import annotations
@@ -23,13 +23,11 @@ from sessionpipe.delivery.batch import Packed, Policy, pack
 from sessionpipe.delivery.outcome import Acked, Drop, LowerTier, Outcome, Pause, Retry, Split
 from sessionpipe.outbox import Outbox, Row, SinkState
 from sessionpipe.privacy.secrets import redact
-from sessionpipe.sinks import Log, Sink, Tail, build
+from sessionpipe.sinks import Held, Log, Sink, Tail, build
 
 #: How many rows a step looks through at most: a cursor far behind moves in steps that can be stopped.
 SCAN = 10_000
 _PAGE_ROWS, _PAGE_BYTES = 500, 1 << 20
-#: How far before the cursor a file's last event is looked for.
-_BEFORE = 1_000
 
 
 class Step(NamedTuple):
@@ -71,12 +69,16 @@ class Courier:
         self._sink: Sink | None = None
         self._known: dict[str, Any] = {}
         self._halted = False
-        self._resumed = False
-        self._written: frozenset[str] = frozenset()
         self._latest_ms = 0
         self._out_of_turn = False
-        # After a receiver found a batch too big: how many events the next may have.
+        self._odd: str | None = None
+        # What the sink itself holds was looked up for this run over the outbox, and reaches so far.
+        self._resumed = ""
+        self._held = 0
+        # After a receiver found a batch too big: how many events the next may have, and how many were
+        # too many.
         self._room: int | None = None
+        self._refused = 0
 
     def step(self, now_ms: int, *, force: bool = False) -> Step:
         """Make one attempt at most; ``force`` makes it now, whatever the backoff says."""
@@ -95,7 +97,7 @@ class Courier:
             # Somebody added or resumed the sink anew, or it was just started.
             self.close()
             self._sink = self._make(self._config, state, env=self._env, log=self._log_line)
-            self._known = state.discovery
+            self._known, self._room = state.discovery, None
         if self._outbox.last_position() <= state.position:
             return Step(False)
         prepared = self._prepare(self._sink, state, now_ms)
@@ -108,13 +110,21 @@ class Courier:
             if packed.position == state.position:
                 return Step(False)
             return self._settle(state, packed, Acked(), now_ms)
+        if self._sink.knows_messages and packed.position != state.batch_end:
+            # Known before it leaves: after a kill the same message is sent again, not a longer one.
+            # A power cut may lose this note; the receiver then still knows each event by its identity.
+            noted = self._change(state, synced=False, batch_end=packed.position)
+            if noted is None:
+                return Step(True)
+            state = noted
         faults.point("courier.before_send")
         outcome = self._sink.send(packed.batch)
         faults.point("courier.sent")
         # Until the commit is through, the sink may hold what the cursor does not know of.
-        self._resumed = False
+        self._resumed = ""
         step = self._settle(state, packed, outcome, now_ms)
-        self._resumed = isinstance(outcome, Acked)
+        if isinstance(outcome, Acked):
+            self._resumed = state.series
         faults.point("courier.committed")
         return step
 
@@ -128,58 +138,63 @@ class Courier:
 
     def _prepare(self, sink: Sink, state: SinkState, now_ms: int) -> SinkState | Step:
         """Ask the receiver what it is, and find where a sink that keeps events itself ends."""
-        nothing = Packed(None, state.position, state.thinning, ())
+        nothing = Packed(None, state.position, state.thinning)
         learned = sink.learn(now_ms)
         if isinstance(learned, (Retry, Pause)):
             return self._settle(state, nothing, learned, now_ms)
         if learned is not None:
-            tier = state.max_tier if learned.max_tier is None else learned.max_tier
-            state = self._change(state, discovery=learned.discovery, max_tier=tier) or state
-            self._known = state.discovery
-        if not self._resumed:
+            # Its file says anew what it takes: a lower tier that an answer had asked for ends here, so
+            # that a receiver that takes more one day gets it.
+            changed = self._change(state, discovery=learned.discovery, max_tier=learned.max_tier)
+            if changed is None:
+                return Step(True)
+            state = changed
+            self._known, self._room = state.discovery, None
+        if self._resumed != state.series:
             try:
                 tail = sink.tail()
             except OSError as error:
                 return self._settle(state, nothing, Retry(error.strerror or str(error)), now_ms)
             state = self._resume(state, tail)
-            self._resumed = True
+            self._resumed = state.series
         return state
 
     def _resume(self, state: SinkState, tail: Tail | None) -> SinkState:
         """Continue behind the last event the sink itself holds.
 
-        Ahead of the cursor when a batch was written and its commit was not: what is in ``tail`` is
-        then passed over when the batch is packed again. Behind the cursor, and torn, when a disk
-        lost what it had promised to keep: the cursor goes back.
+        That is ahead of the cursor when a batch was written and its commit was not: what is behind
+        the last event the sink is known to have been given is passed over when it is packed again.
+        (After a replay what is before it was written earlier, and is written again.) Behind the
+        cursor, and torn, when a disk lost what it had promised to keep: the cursor goes back.
         """
-        self._written = frozenset()
-        if tail is None or not tail.ids:
-            return state
-        last = self._find(tail.ids[-1], after=max(0, state.position - _BEFORE), until=state.position)
-        if last is None:
-            self._written = frozenset(tail.ids)
-        elif tail.torn and last < state.position:
+        self._held = 0
+        events = tail.events if tail else ()
+        known = max((n for n, event in enumerate(events) if event.id == state.last_id), default=-1)
+        last, position = self._last_of(events[known + 1 :])
+        if position > state.position:
+            self._held = position
+        elif tail and tail.torn and known < 0 < position < state.position:
             self._log("warning", "cut a half-written event off its end; delivering again from there")
-            return self._change(state, position=last) or state
+            return self._change(state, position=position, last_id=last) or state
         return state
 
-    def _find(self, event_id: str, *, after: int, until: int) -> int | None:
-        while after < until:
-            page = self._outbox.read(after, _PAGE_ROWS, _PAGE_BYTES)
-            for row in page:
-                # Cheap before exact: an id's 26 letters hardly occur elsewhere.
-                if event_id.encode() in row.body and msgspec.json.decode(row.body).get("id") == event_id:
-                    return row.position if row.position <= until else None
-            after = page[-1].position if page else until
-        return None
+    def _last_of(self, events: tuple[Held, ...]) -> tuple[str | None, int]:
+        """The id of the last of these events that is in the outbox, and its position; 0 without one."""
+        for event in reversed(events):
+            position = self._outbox.position_of(event.harness, event.session, event.seq)
+            rows = self._outbox.read(position - 1, 1) if position else []
+            # Of an outbox that was begun anew the numbers may be the same, and the events others.
+            if rows and event.id.encode() in rows[0].body:
+                return event.id, rows[0].position
+        return None, 0
 
     def _pack(self, sink: Sink, state: SinkState) -> Packed:
         limits = sink.limits()
         if self._room is not None:
             limits = msgspec.structs.replace(limits, max_events=min(self._room, limits.max_events))
         return pack(
-            state.name,
-            self._rows(state.position),
+            state.series,
+            self._rows(state.position, limits.max_events + 1),
             after=state.position,
             until=state.batch_end,
             policy=Policy(
@@ -191,14 +206,18 @@ class Courier:
             ),
             limits=limits,
             thinning=state.thinning,
-            written=self._written,
+            held=self._held,
         )
 
-    def _rows(self, position: int) -> Iterator[Row]:
-        """Rows behind ``position``, read in pages: memory stays flat however many wait."""
+    def _rows(self, position: int, first: int) -> Iterator[Row]:
+        """Rows behind ``position``, read in pages: memory stays flat however many wait.
+
+        The ``first`` page is what a batch has room for, which is often all that is needed.
+        """
         seen = 0
         while seen < SCAN and not self._stop.is_set():
-            page = self._outbox.read(position, _PAGE_ROWS, _PAGE_BYTES)
+            rows = min(_PAGE_ROWS if seen else first, _PAGE_ROWS, SCAN - seen)
+            page = self._outbox.read(position, rows, _PAGE_BYTES)
             faults.point("courier.read")
             if not page:
                 return
@@ -215,44 +234,55 @@ class Courier:
         """Act on a sink's answer: the one place where cursors move."""
         events = packed.batch.ids if packed.batch else ()
         match _redacted(outcome):
-            case Acked(rejected, max_tier):
+            case Acked(rejected, max_tier, odd):
                 self._moved(state, packed, lost=len(rejected), reached=bool(events), max_tier=max_tier)
                 for event_id, reason in rejected:
                     self._log("warning", f"the receiver will not store event {event_id}: {reason}")
+                if odd is not None and odd != self._odd:
+                    self._log("warning", odd)
+                if events:
+                    self._odd = odd
                 if self._room is not None:
-                    self._room = min(2 * self._room, SCAN)
+                    self._room = min(2 * self._room, self._refused - 1)
                 return Step(True)
             case Retry(error, after_s, connect):
                 failures = 0 if after_s is not None else state.failures + (not self._out_of_turn)
                 wait = backoff.wait_ms(failures) if after_s is None else backoff.asked_ms(after_s)
-                self._change(
+                changed = self._change(
                     state,
                     failures=failures,
                     next_attempt_ms=now_ms + wait,
-                    batch_end=packed.position if events else state.batch_end,
+                    since_ms=state.since_ms or now_ms,
                     last_error=error,
                 )
+                if changed is None:
+                    return Step(True)
                 if error != state.last_error:
                     self._log("warning", f"{error}; tried again in {wait // 1000} s")
                 return Step(False, now_ms + wait, connect)
             case Split(error) if len(events) > 1:
-                self._room = len(events) // 2
+                # What was refused once is not tried again: a receiver with a bound that it does not
+                # name would refuse every second request.
+                self._refused, self._room = len(events), len(events) // 2
                 self._log("info", f"{error}: sending {self._room} events at once instead of {len(events)}")
                 return Step(True)
             case Split(error) | Drop(error):
                 self._moved(state, packed, lost=len(events), reached=True, error=error)
                 self._log("error", f"{error}: gave up {_named(events)}")
+                self._room = None if isinstance(outcome, Split) else self._room
                 return Step(True)
             case Pause(reason, lasting):
-                if lasting:
-                    self._change(state, paused=reason, failures=0, next_attempt_ms=0, last_error=reason)
-                else:
+                if not lasting:
                     self._halted = True
+                elif not self._change(
+                    state, paused=reason, failures=0, next_attempt_ms=0, since_ms=now_ms, last_error=reason
+                ):
+                    return Step(True)
                 self._log("error", f"paused: {reason}")
                 return Step(False)
             case LowerTier(tier) if tier < self._tier(state):
-                self._change(state, max_tier=tier)
-                self._log("warning", f"the receiver takes at most tier {tier}; sending no more than that")
+                if self._change(state, max_tier=tier) is not None:
+                    self._log("warning", f"the receiver takes at most tier {tier}; sending no more than that")
                 return Step(True)
             case LowerTier(tier):
                 reason = f"the receiver refuses tier {self._tier(state)} and says it takes tier {tier}"
@@ -276,32 +306,37 @@ class Courier:
         taken = len(packed.batch.events) - lost if packed.batch else 0
         fields: dict[str, Any] = {
             "position": packed.position,
+            "last_id": packed.last_id or state.last_id,
             "thinning": packed.thinning,
             "batch_end": 0,
             "sent": state.sent + taken,
             "dropped": state.dropped + lost + len(packed.given_up),
+            "withheld": state.withheld + packed.withheld,
         }
         if reached:
-            fields |= {"failures": 0, "next_attempt_ms": 0, "last_error": error}
+            fields |= {"failures": 0, "next_attempt_ms": 0, "since_ms": 0, "last_error": error}
+        # Only its file raises what it takes: of a receiver that says two things the lower one counts.
         if max_tier is not None and max_tier < self._tier(state):
             fields["max_tier"] = max_tier
         self._change(state, **fields)
 
-    def _change(self, state: SinkState, **fields: Any) -> SinkState | None:
-        """Write ``fields`` of the sink's row in one commit; None when its cursor was moved meanwhile.
+    def _change(self, state: SinkState, *, synced: bool = True, **fields: Any) -> SinkState | None:
+        """Write ``fields`` of the sink's row in one commit; None when others changed it meanwhile.
 
-        A cursor that somebody else moved (a replay) stays where they put it, and what was learnt for
-        the old place goes with it.
+        A cursor that somebody else moved (a replay) stays where they put it. An answer that moves
+        nothing is void when the sink was resumed or added anew while it was waited for: it was given
+        to what no longer holds.
         """
-        moved = False
+        void = False
 
         def change(current: SinkState) -> SinkState | None:
-            nonlocal moved
-            moved = current.position != state.position
-            return None if moved else msgspec.structs.replace(current, **fields)
+            nonlocal void
+            elsewhere = (current.series, current.position) != (state.series, state.position)
+            void = elsewhere or ("position" not in fields and current.discovery != state.discovery)
+            return None if void else msgspec.structs.replace(current, **fields)
 
-        changed = self._outbox.change_sink(state.name, change)
-        return None if moved else changed
+        changed = self._outbox.change_sink(state.name, change, synced=synced)
+        return None if void else changed
 
     def _log(self, level: str, message: str) -> None:
         self._log_line(level, f"sink {self._config.name}: {message}")

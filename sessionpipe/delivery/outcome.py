@@ -13,11 +13,13 @@ class Acked(msgspec.Struct, frozen=True):
     """The batch is the receiver's now; the cursor moves past it.
 
     ``rejected`` are the events the receiver will never store, as (event id, reason): they are
-    logged. ``max_tier`` is the highest tier the receiver says it takes, where it says so.
+    logged. ``max_tier`` is the highest tier the receiver says it takes, where it says so. ``odd``
+    is what is strange about an answer that counts as taken all the same.
     """
 
     rejected: tuple[tuple[str, str], ...] = ()
     max_tier: int | None = None
+    odd: str | None = None
 
 
 class Retry(msgspec.Struct, frozen=True):

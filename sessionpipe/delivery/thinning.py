@@ -101,4 +101,7 @@ class Window:
         for name in stale:
             del self._sessions[name]
         while len(self._sessions) > _SESSIONS:
-            del self._sessions[next(iter(self._sessions))]
+            # The longest silent, and one that waits for nobody's answer if there is one: without its
+            # window a session is sent an event more, without its prompt one less.
+            idle = (name for name, seen in self._sessions.items() if not seen.asked)
+            del self._sessions[next(idle, None) or next(iter(self._sessions))]

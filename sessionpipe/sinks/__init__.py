@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from sessionpipe.config import SinkConfig
 from sessionpipe.outbox import SinkState
-from sessionpipe.sinks.base import Learned, Log, Sink, Tail
+from sessionpipe.sinks.base import Held, Learned, Log, Sink, Tail
 
 
 def build(
@@ -39,4 +39,4 @@ def _silent(level: str, message: str) -> None:
     return None
 
 
-__all__ = ["Learned", "Log", "Sink", "Tail", "build"]
+__all__ = ["Held", "Learned", "Log", "Sink", "Tail", "build"]

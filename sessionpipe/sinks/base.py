@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
@@ -23,21 +23,35 @@ class Learned(msgspec.Struct, frozen=True):
     max_tier: int | None = None
 
 
+class Held(NamedTuple):
+    """An event that a sink holds: its id and what identifies it (protocol §6.1)."""
+
+    id: str
+    harness: str
+    session: str
+    seq: int
+
+
 class Tail(msgspec.Struct, frozen=True):
     """What a sink that keeps the events itself ends with.
 
-    ``ids`` are the ids of its last events, oldest first, at least one batch's worth where it has
-    them; ``torn`` says that a half-written event behind them was cut off.
+    ``events`` are its last ones, oldest first, at least one batch's worth where it has them;
+    ``torn`` says that a half-written event behind them was cut off.
     """
 
-    ids: tuple[str, ...]
+    events: tuple[Held, ...]
     torn: bool
 
 
 class Sink(ABC):
-    """A place that takes batches. Used by one thread."""
+    """A place that takes batches. Used by one thread.
+
+    ``knows_messages``: whoever takes a batch knows it by its id, so that a repeat has to be the
+    same batch to the byte.
+    """
 
     kind: ClassVar[str]
+    knows_messages: ClassVar[bool] = False
 
     @abstractmethod
     def limits(self) -> Limits:

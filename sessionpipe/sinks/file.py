@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar
 
@@ -18,7 +19,7 @@ import msgspec
 from sessionpipe import faults
 from sessionpipe.delivery.batch import Batch, Limits
 from sessionpipe.delivery.outcome import Acked, Outcome, Retry
-from sessionpipe.sinks.base import Sink, Tail
+from sessionpipe.sinks.base import Held, Sink, Tail
 
 _LIMITS = Limits(max_events=1000, max_bytes=1 << 20)
 
@@ -30,8 +31,19 @@ class NotAFile(OSError):
     """Something else stands where the file should be."""
 
 
+class _Harness(msgspec.Struct):
+    name: str
+
+
+class _Session(msgspec.Struct):
+    id: str
+    seq: int
+
+
 class _Line(msgspec.Struct):
     id: str
+    harness: _Harness
+    session: _Session
 
 
 class FileSink(Sink):
@@ -69,7 +81,7 @@ class FileSink(Sink):
         """The last events of the file, once whatever was torn is cut off. Raises OSError."""
         fd = self._opened()
         torn, self._torn = self._torn, False
-        return Tail(tuple(_ids(_end(fd))), torn)
+        return Tail(tuple(_events(_end(fd))), torn)
 
     def check(self) -> None:
         """Open the file as delivery would, so that whatever is wrong is known now. Raises OSError."""
@@ -184,12 +196,9 @@ def _is_torn(line: bytes) -> bool:
     return text != line
 
 
-def _ids(text: bytes) -> list[str]:
-    return [id_ for line in text.splitlines() if (id_ := _id(line)) is not None]
-
-
-def _id(line: bytes) -> str | None:
-    try:
-        return msgspec.json.decode(line, type=_Line).id
-    except msgspec.MsgspecError:
-        return None
+def _events(text: bytes) -> Iterator[Held]:
+    """The events among the lines; what else the person keeps in the file is passed over."""
+    for line in text.splitlines():
+        with suppress(msgspec.MsgspecError):
+            event = msgspec.json.decode(line, type=_Line)
+            yield Held(event.id, event.harness.name, event.session.id, event.session.seq)

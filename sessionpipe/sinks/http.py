@@ -7,7 +7,6 @@ import os
 import time
 from collections.abc import Mapping
 from typing import Any, ClassVar
-from urllib.parse import urljoin, urlsplit
 
 import msgspec
 
@@ -32,6 +31,7 @@ class HttpSink(Sink):
     """Sends to the receiver at ``config.url``; ``known`` is what was learnt of it earlier."""
 
     kind: ClassVar[str] = "http"
+    knows_messages: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class HttpSink(Sink):
         self._env = env
         self._log = log
         self._wire = wire or Wire(env)
-        self._known = remembered(known, self._url)
+        self._known = discovery.remembered(known, self._url)
         self._warned = False
 
     def limits(self) -> Limits:
@@ -110,6 +110,7 @@ class HttpSink(Sink):
             url=self._said().events,
             now_s=time.time(),
             authorized=token is not None,
+            signed=secret is not None,
         )
 
     def forgets(self) -> bool:
@@ -131,15 +132,6 @@ class HttpSink(Sink):
                 )
 
 
-def remembered(known: dict[str, Any], url: str) -> Discovery | None:
-    """What was learnt earlier of the receiver at ``url``; None when that was of another, or kept otherwise."""
-    try:
-        found = msgspec.convert(known, Discovery)
-    except msgspec.ValidationError:
-        return None
-    return found if found.url == url else None
-
-
 def ask(url: str, now_ms: int, wire: Wire) -> Discovery:
     """Read the receiver's well-known file. Raises :class:`Unreachable`. No credential is sent with it."""
     answer = wire.request("GET", discovery.well_known(url))
@@ -157,22 +149,28 @@ def outcome(
     url: str = "",
     now_s: float = 0.0,
     authorized: bool = True,
+    signed: bool = False,
 ) -> Outcome:
     """What ``answer`` to a batch of the events ``sent`` (ids) means: the binding's error table. Pure.
 
     A status the table does not have is tried again by the ladder: nothing is given up, and nobody
-    has to act, because of an answer nobody foresaw.
+    has to act, because of an answer nobody foresaw. So is one whose meaning was in a body that
+    broke off.
     """
     said = _json(answer.body)
     reason = _text(said.get("reason"))
     because = f" ({reason})" if reason else ""
     match answer.status:
         case status if 200 <= status < 300:
-            return Acked(_rejected(said, sent), _tier(said))
+            return Acked(_rejected(said, sent), _tier(said), _odd(status, said, sent))
         case status if 300 <= status < 400:
+            where = discovery.pointed(answer.headers.get("location", ""), url)
             return Pause(
-                f"HTTP {status}: it points to {_pointed(answer, url)}; if that is right, add that address"
+                f"HTTP {status}: it points to {where}, where nothing is sent unasked; if that is right, add"
+                f" that address, else {_resume(name)}"
             )
+        case 400 | 403 as status if answer.cut:
+            return Retry(f"HTTP {status}, and why broke off")
         case 400 if said.get("reason") == "unsupported_protocol":
             return Pause(
                 f"the receiver does not speak protocol {PROTOCOL}{_supported(said)}; {_resume(name)}"
@@ -180,12 +178,16 @@ def outcome(
         case 400:
             return Drop(f"HTTP 400{because}")
         case 401:
-            token = "the receiver refused the token" if authorized else "the receiver wants a token"
-            return Pause(f"HTTP 401: {token}{because}; {_resume(name)}")
+            shown = " or ".join(("the token",) * authorized + ("the signature",) * signed)
+            told = f"refused {shown}" if shown else "wants a token"
+            return Pause(f"HTTP 401: the receiver {told}{because}; {_resume(name)}")
         case 403 if said.get("reason") == "tier_above_max" and (tier := _tier(said)) is not None:
             return LowerTier(tier)
         case 403:
             return Pause(f"HTTP 403: the receiver refuses this sink{because}; {_resume(name)}")
+        case 404 | 405 | 410 as status:
+            path = url.partition("?")[0]
+            return Retry(f"HTTP {status}{because}: nothing takes events at {path}; is the address right?")
         case 413:
             return Split(f"HTTP 413{because}")
         case 429:
@@ -229,21 +231,23 @@ def _rejected(said: dict[str, Any], sent: tuple[str, ...]) -> tuple[tuple[str, s
     )
 
 
+def _odd(status: int, said: dict[str, Any], sent: tuple[str, ...]) -> str | None:
+    """What is strange about an answer that took the batch: it does not account for every event."""
+    accepted, duplicates, rejected = said.get("accepted"), said.get("duplicates"), said.get("rejected", [])
+    if not (isinstance(accepted, int) and isinstance(duplicates, int) and isinstance(rejected, list)):
+        return f"it answers HTTP {status} without saying what it took; is the address right?"
+    total = accepted + duplicates + len(rejected)
+    if total != len(sent):
+        return f"it answers for {total} events where {len(sent)} were sent"
+    return None
+
+
 def _supported(said: dict[str, Any]) -> str:
     supported = said.get("supported")
     if not isinstance(supported, list) or not supported:
         return ""
-    return f" (it speaks {', '.join(str(p) for p in supported[:8] if type(p) is int)})"
-
-
-def _pointed(answer: Answer, url: str) -> str:
-    """Where a redirect points, without what a query may hold."""
-    try:
-        parts = urlsplit(urljoin(url, answer.headers.get("location", "")))
-        where = f"{parts.scheme}://{parts.hostname}" + (f":{parts.port}" if parts.port else "") + parts.path
-    except ValueError:
-        return "nowhere readable"
-    return _text(where) if answer.headers.get("location") else "nowhere"
+    spoken = [str(p) for p in supported[:8] if type(p) is int and 0 <= p < 1_000_000]
+    return f" (it speaks {', '.join(spoken)})" if spoken else ""
 
 
 def _retry_after(headers: dict[str, str], now_s: float) -> float | None:

@@ -3,11 +3,12 @@
 Built on httpcore, the engine below httpx: half the start-up and a third less memory than httpx, and
 the network itself is a documented seam there, which is what makes the deadline hold. httpx's own
 timeouts bound each read, so that a receiver that drips a byte a second would hold a sink for hours;
-here every read, write and connect gets only what is left of the request's time.
+here every look-up, connect, write and read gets only what is left of the request's time.
 
-No redirect is followed, no cookie kept, no compression asked for. TLS is always verified, against
-the system's authorities and certifi's. A proxy is used where ``HTTPS_PROXY`` names one and
-``NO_PROXY`` does not except the host: it sees which host is spoken to, and nothing else.
+No redirect is followed, no cookie kept, no compression asked for and none undone. TLS is always
+verified, against the authorities of the system (or of ``SSL_CERT_FILE``) and certifi's. A proxy is
+used where ``HTTPS_PROXY`` names one and ``NO_PROXY`` does not except the host: it sees which host is
+spoken to, and nothing else.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import os
 import re
 import socket
 import ssl
+import threading
 import time
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -29,8 +31,8 @@ from sessionpipe import __version__
 from sessionpipe.config import LOOPBACK
 
 DEADLINE_S = 15.0
-#: How much of an answer is read; what a receiver says beyond it is not worth a sink's memory.
-LONGEST_ANSWER = 64 * 1024
+#: How much of an answer is read: room to refuse each event of the largest batch for a reason.
+LONGEST_ANSWER = 512 * 1024
 #: Below what servers commonly keep a connection for, so that we are the one who closes it.
 _KEEPALIVE_S = 4.0
 _WRITE_AT_ONCE = 16 * 1024
@@ -45,11 +47,15 @@ class Unreachable(Exception):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """A status, the headers (names in lower case) and what was read of the body."""
+    """A status, the headers (names in lower case) and what was read of the body.
+
+    ``cut``: the body broke off before its end.
+    """
 
     status: int
     headers: dict[str, str]
     body: bytes
+    cut: bool = False
 
     def without(self, credentials: Iterable[str | None]) -> Answer:
         """The answer with every echo of our own credentials taken out."""
@@ -57,7 +63,7 @@ class Answer(msgspec.Struct, frozen=True):
         for credential in filter(None, credentials):
             body = body.replace(credential.encode(), b"[redacted]")
             headers = {name: value.replace(credential, "[redacted]") for name, value in headers.items()}
-        return Answer(self.status, headers, body)
+        return Answer(self.status, headers, body, self.cut)
 
 
 class Wire:
@@ -66,13 +72,17 @@ class Wire:
     def __init__(self, env: Mapping[str, str] = os.environ, deadline_s: float = DEADLINE_S) -> None:
         self._env = env
         self._deadline_s = deadline_s
-        self._clock = _Clock()
-        self._pools: dict[str, httpcore.ConnectionPool] = {}
+        self._network = _Network()
+        self._pools: dict[tuple[str, str], httpcore.ConnectionPool] = {}
 
     def request(
         self, method: str, url: str, headers: Mapping[str, str] | None = None, body: bytes = b""
     ) -> Answer:
-        """Send a request and read its answer. Raises :class:`Unreachable`."""
+        """Send a request and read its answer. Raises :class:`Unreachable`.
+
+        A request must be one that may be repeated: where a kept connection turns out to be closed,
+        it is sent once more on a new one, as if the first had not been there.
+        """
         target = _target(url)
         sent = {
             "accept": "application/json",
@@ -80,8 +90,16 @@ class Wire:
             "user-agent": f"sessionpipe/{__version__}",
             **(headers or {}),
         }
-        self._clock.start(self._deadline_s)
+        self._network.start(self._deadline_s)
+        try:
+            return self._send(method, target, sent, body)
+        except _Closed:
+            return self._send(method, target, sent, body)
+
+    def _send(self, method: str, target: httpcore.URL, headers: dict[str, str], body: bytes) -> Answer:
         connected = False
+        network = self._network
+        network.fresh = network.heard = False
 
         def trace(event: str, info: Mapping[str, Any]) -> None:
             nonlocal connected
@@ -94,17 +112,21 @@ class Wire:
             with pool.stream(
                 method,
                 target,
-                headers=[(name.encode(), value.encode()) for name, value in sent.items()],
+                headers=[(name.encode(), value.encode()) for name, value in headers.items()],
                 content=body,
                 extensions={"timeout": {"pool": self._deadline_s}, "trace": trace},
             ) as response:
-                return Answer(response.status, _headers(response.headers), _body(response))
+                read, cut = _body(response)
+                return Answer(response.status, _headers(response.headers), read, cut)
         except (httpcore.TimeoutException, TimeoutError):
             raise Unreachable(
                 f"no answer within {self._deadline_s:.0f} s" if connected else "no connection in time",
                 connect=not connected,
             ) from None
         except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.ProxyError, OSError) as error:
+            if connected and not network.fresh and not network.heard:
+                # The receiver closed a connection it had kept for us, just as we took it up again.
+                raise _Closed from None
             what = re.sub(r"^\[(Errno -?\d+|SSL: \w+)\] ", "", str(error)) or type(error).__name__
             raise Unreachable(
                 f"the connection broke off: {what}" if connected else f"no connection: {what}",
@@ -119,21 +141,21 @@ class Wire:
         self._pools.clear()
 
     def _pool(self, url: httpcore.URL) -> httpcore.ConnectionPool:
-        host = url.host.decode()
-        if host not in self._pools:
+        scheme, host = url.scheme.decode(), url.host.decode()
+        if (scheme, host) not in self._pools:
             options: dict[str, Any] = {
-                "ssl_context": _tls() if url.scheme == b"https" else None,
+                "ssl_context": _tls() if scheme == "https" else None,
                 "max_connections": 1,
                 "keepalive_expiry": _KEEPALIVE_S,
-                "network_backend": _Backend(self._clock),
+                "network_backend": self._network,
             }
-            proxy = proxy_for(url.scheme.decode(), host, self._env)
-            self._pools[host] = (
+            proxy = proxy_for(scheme, host, self._env)
+            self._pools[scheme, host] = (
                 httpcore.ConnectionPool(**options)
                 if proxy is None
                 else httpcore.HTTPProxy(proxy[0], proxy_auth=proxy[1], **options)
             )
-        return self._pools[host]
+        return self._pools[scheme, host]
 
 
 def proxy_for(scheme: str, host: str, env: Mapping[str, str]) -> tuple[str, tuple[str, str] | None] | None:
@@ -183,8 +205,8 @@ def _headers(raw: list[tuple[bytes, bytes]]) -> dict[str, str]:
     return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in raw}
 
 
-def _body(response: httpcore.Response) -> bytes:
-    """What arrives of the body, up to the bound. An answer that breaks off after its status stays one."""
+def _body(response: httpcore.Response) -> tuple[bytes, bool]:
+    """What arrives of the body, up to the bound, and whether it broke off."""
     parts: list[bytes] = []
     size = 0
     try:
@@ -194,8 +216,8 @@ def _body(response: httpcore.Response) -> bytes:
             if size >= LONGEST_ANSWER:
                 break
     except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException, OSError):
-        pass
-    return b"".join(parts)[:LONGEST_ANSWER]
+        return b"".join(parts)[:LONGEST_ANSWER], True
+    return b"".join(parts)[:LONGEST_ANSWER], False
 
 
 def _tls() -> ssl.SSLContext:
@@ -206,11 +228,22 @@ def _tls() -> ssl.SSLContext:
     return context
 
 
-class _Clock:
-    """What is left of a request's time."""
+class _Closed(Exception):
+    """A kept connection turned out to be closed before a word of the answer."""
+
+
+class _Network(httpcore.NetworkBackend):
+    """Real sockets whose every operation gets what is left of the request's time.
+
+    ``fresh``: the request under way has made a connection of its own. ``heard``: something of its
+    answer has come.
+    """
 
     def __init__(self) -> None:
+        self._sockets = httpcore.SyncBackend()
         self._end = 0.0
+        self._lookups: dict[tuple[str, int], _Lookup] = {}
+        self.fresh = self.heard = False
 
     def start(self, seconds: float) -> None:
         self._end = time.monotonic() + seconds
@@ -221,14 +254,6 @@ class _Clock:
             raise httpcore.ReadTimeout
         return left
 
-
-class _Backend(httpcore.NetworkBackend):
-    """Real sockets whose every operation gets what is left of the request's time."""
-
-    def __init__(self, clock: _Clock) -> None:
-        self._clock = clock
-        self._sockets = httpcore.SyncBackend()
-
     def connect_tcp(
         self,
         host: str,
@@ -237,37 +262,69 @@ class _Backend(httpcore.NetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
     ) -> httpcore.NetworkStream:
-        try:
-            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        except OSError as error:
-            raise httpcore.ConnectError(f"{host} has no address ({error.strerror})") from None
+        self.fresh = True
+        found = self._look_up(host, port)
         failure: Exception = httpcore.ConnectError(f"{host} has no address")
         # One address that swallows packets must leave time for the next.
-        for position, (*_, address) in enumerate(found):
-            share = self._clock.left() / (len(found) - position)
+        for position, address in enumerate(found):
+            share = self.left() / (len(found) - position)
             try:
                 stream = self._sockets.connect_tcp(
-                    str(address[0]), port, timeout=share, socket_options=socket_options
+                    address, port, timeout=share, socket_options=socket_options
                 )
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
                 failure = error
             else:
-                return _Stream(stream, self._clock)
+                return _Stream(stream, self)
         raise failure
+
+    def _look_up(self, host: str, port: int) -> list[str]:
+        lookup = self._lookups.pop((host, port), None)
+        # One that hung when its request ran out of time is waited for again: a resolver that never
+        # answers must not get a thread for each attempt.
+        if lookup is None or not lookup.is_alive():
+            lookup = _Lookup(host, port)
+            lookup.start()
+        lookup.join(self.left())
+        if lookup.is_alive():
+            self._lookups[host, port] = lookup
+            raise httpcore.ConnectError(f"looking up {host} takes too long")
+        if lookup.error is not None:
+            raise httpcore.ConnectError(f"{host} has no address ({lookup.error})")
+        return lookup.addresses
+
+
+class _Lookup(threading.Thread):
+    """Asks the system's resolver, which knows no timeout."""
+
+    def __init__(self, host: str, port: int) -> None:
+        super().__init__(daemon=True)
+        self._where = host, port
+        self.addresses: list[str] = []
+        self.error: str | None = None
+
+    def run(self) -> None:
+        try:
+            found = socket.getaddrinfo(*self._where, type=socket.SOCK_STREAM)
+            self.addresses = [str(address[0]) for *_, address in found]
+        except (OSError, UnicodeError) as error:
+            self.error = getattr(error, "strerror", None) or "not a name"
 
 
 class _Stream(httpcore.NetworkStream):
-    def __init__(self, stream: httpcore.NetworkStream, clock: _Clock) -> None:
+    def __init__(self, stream: httpcore.NetworkStream, network: _Network) -> None:
         self._stream = stream
-        self._clock = clock
+        self._network = network
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        return self._stream.read(max_bytes, self._clock.left())
+        read = self._stream.read(max_bytes, self._network.left())
+        self._network.heard |= bool(read)
+        return read
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
         # In parts: the stream below gives its timeout anew to each piece the receiver deigns to take.
         for start in range(0, len(buffer), _WRITE_AT_ONCE):
-            self._stream.write(buffer[start : start + _WRITE_AT_ONCE], self._clock.left())
+            self._stream.write(buffer[start : start + _WRITE_AT_ONCE], self._network.left())
 
     def close(self) -> None:
         self._stream.close()
@@ -275,8 +332,8 @@ class _Stream(httpcore.NetworkStream):
     def start_tls(
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> httpcore.NetworkStream:
-        secured = self._stream.start_tls(ssl_context, server_hostname, self._clock.left())
-        return _Stream(secured, self._clock)
+        secured = self._stream.start_tls(ssl_context, server_hostname, self._network.left())
+        return _Stream(secured, self._network)
 
     def get_extra_info(self, info: str) -> Any:
         return self._stream.get_extra_info(info)

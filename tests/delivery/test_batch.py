@@ -59,7 +59,7 @@ def test_a_sink_gets_the_types_of_its_tier_filtered_to_it(outbox: Outbox) -> Non
 
 def test_the_cursor_passes_what_the_tier_leaves_out(outbox: Outbox) -> None:
     record(outbox, "tool.ended", {"tool": "Bash", "ok": True}, count=3)
-    assert packed(outbox, Policy(0)) == Packed(None, 3, {}, ())
+    assert packed(outbox, Policy(0)) == Packed(None, 3, {})
 
 
 def test_heartbeats_are_for_those_who_get_no_tool_events(outbox: Outbox) -> None:
@@ -72,7 +72,8 @@ def test_a_type_the_receiver_does_not_take_or_the_protocol_does_not_have_stays(o
     record(outbox, "session.backfill", {"started_at": "x", "last_at": "y"})
     record(outbox, "native", {"raw": 1})
     assert types(packed(outbox, Policy(3))) == ["session.backfill"]
-    assert types(packed(outbox, Policy(3, without=frozenset({"session.backfill"})))) == []
+    without = packed(outbox, Policy(3, without=frozenset({"session.backfill"})))
+    assert (types(without), without.position, without.withheld) == ([], 2, 1)
 
 
 def test_events_of_many_sessions_share_a_batch_in_the_order_they_were_recorded(outbox: Outbox) -> None:
@@ -196,24 +197,22 @@ def test_a_batch_that_is_tried_again_does_not_grow_and_keeps_its_id(outbox: Outb
     assert first.batch is not None and grown is not None and grown.id != first.batch.id
 
 
-def test_other_sinks_have_other_ids_for_the_same_events(outbox: Outbox) -> None:
+def test_the_same_events_in_another_series_are_another_message(outbox: Outbox) -> None:
     record(outbox)
     rows = outbox.read(0, 9)
     ids = {
         found.batch.id
-        for name in ("a", "b")
-        if (found := pack(name, rows, after=0, until=0, policy=Policy(0), limits=WIDE, thinning={})).batch
+        for series in ("a", "b")
+        if (found := pack(series, rows, after=0, until=0, policy=Policy(0), limits=WIDE, thinning={})).batch
     }
     assert len(ids) == 2
 
 
-def test_what_the_sink_has_already_is_passed_over(outbox: Outbox) -> None:
+def test_what_the_sink_holds_already_is_passed_over(outbox: Outbox) -> None:
     events = record(outbox, count=4)
-    found = packed(outbox, Policy(0), written=frozenset(event["id"] for event in events[:2]))
+    found = packed(outbox, Policy(0), held=2)
     assert found.batch is not None and found.batch.ids == tuple(event["id"] for event in events[2:])
-    assert packed(outbox, Policy(0), written=frozenset(event["id"] for event in events)) == Packed(
-        None, 4, {}, ()
-    )
+    assert packed(outbox, Policy(0), held=4) == Packed(None, 4, {}, last_id=events[3]["id"])
 
 
 # --- thinning ---------------------------------------------------------------------------------------

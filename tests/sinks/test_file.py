@@ -12,11 +12,13 @@ import pytest
 
 from sessionpipe.delivery.batch import Batch
 from sessionpipe.delivery.outcome import Acked, Retry
+from sessionpipe.sinks.base import Held, Tail
 from sessionpipe.sinks.file import FileSink, expand
 
 
 def line(id_: str) -> bytes:
-    return json.dumps({"protocol": 1, "id": id_}).encode()
+    event = {"protocol": 1, "id": id_, "harness": {"name": "pi"}, "session": {"id": "s", "seq": 0}}
+    return json.dumps(event).encode()
 
 
 def batch(*ids: str) -> Batch:
@@ -25,6 +27,10 @@ def batch(*ids: str) -> Batch:
 
 def text(*ids: str) -> bytes:
     return b"".join(line(id_) + b"\n" for id_ in ids)
+
+
+def ids(tail: Tail) -> tuple[str, ...]:
+    return tuple(event.id for event in tail.events)
 
 
 def deliver(path: Path, *ids: str) -> None:
@@ -69,7 +75,7 @@ def test_a_half_written_last_line_is_cut_off(tmp_path: Path, torn: bytes) -> Non
     file.write_bytes(text("a", "b") + torn)
     sink = FileSink(str(file))
     tail = sink.tail()
-    assert (tail.ids, tail.torn) == (("a", "b"), True)
+    assert (ids(tail), tail.torn) == (("a", "b"), True)
     assert not sink.tail().torn
     sink.send(batch("c"))
     sink.close()
@@ -80,7 +86,7 @@ def test_a_file_of_nothing_but_a_torn_line_is_empty_again(tmp_path: Path) -> Non
     file = tmp_path / "log"
     file.write_bytes(b'{"protocol":1')
     sink = FileSink(str(file))
-    assert (sink.tail().ids, file.read_bytes()) == ((), b"")
+    assert (ids(sink.tail()), file.read_bytes()) == ((), b"")
     sink.close()
 
 
@@ -90,7 +96,7 @@ def test_an_event_that_lacks_only_its_line_end_is_kept(tmp_path: Path) -> None:
     sink = FileSink(str(file))
     tail = sink.tail()
     sink.close()
-    assert (tail.ids, tail.torn, file.read_bytes()) == (("a", "b"), False, text("a", "b"))
+    assert (ids(tail), tail.torn, file.read_bytes()) == (("a", "b"), False, text("a", "b"))
 
 
 @pytest.mark.parametrize("foreign", [b"a note of mine", b'{"not": "ours"}', b"[1, 2", b"x" * (5 << 20)])
@@ -103,19 +109,19 @@ def test_what_is_not_ours_is_never_cut(tmp_path: Path, foreign: bytes) -> None:
 
 def test_the_tail_of_a_long_file_is_its_last_batches(tmp_path: Path) -> None:
     file = tmp_path / "log"
-    ids = [f"{number:09}" for number in range(200_000)]
-    file.write_bytes(text(*ids))
+    names = [f"{number:09}" for number in range(100_000)]
+    file.write_bytes(text(*names))
     sink = FileSink(str(file))
     tail = sink.tail()
     sink.close()
-    assert len(tail.ids) > 1_000 and list(tail.ids) == ids[-len(tail.ids) :]
+    assert len(tail.events) > 1_000 and list(ids(tail)) == names[-len(tail.events) :]
 
 
 def test_lines_of_somebody_else_are_passed_over(tmp_path: Path) -> None:
     file = tmp_path / "log"
     file.write_bytes(b"# mine\n" + text("a") + b"[]\n\n{}\n")
     sink = FileSink(str(file))
-    assert sink.tail().ids == ("a",)
+    assert sink.tail().events == (Held("a", "pi", "s", 0),)
     sink.close()
 
 
