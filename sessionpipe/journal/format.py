@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 # -- Schemas and names --
@@ -36,8 +36,18 @@ COMPLETE: Final = "complete"
 FAILED: Final = "failed"
 CAPTURE_STATUSES: Final = (RECORDING, COMPLETE, FAILED)
 
-#: A manifest's status while its run goes on; any other one is terminal.
+#: A manifest's status while its run goes on.
 RUNNING: Final = "running"
+#: Its statuses that say the run is over. ``finishedAt`` says so too, whatever the status is called.
+TERMINAL_STATUSES: Final = (
+    "complete",
+    "completed",
+    "succeeded",
+    "failed",
+    "aborted",
+    "cancelled",
+    "canceled",
+)
 
 # -- Limits --
 
@@ -79,16 +89,16 @@ def _is_count(value: Any) -> bool:
     return type(value) is int and 0 <= value <= MAX_INTEGER
 
 
-# A date, a time and its offset: a time without one is nobody's.
-_TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:[Zz]|[+-]\d\d:?\d\d)\Z", re.ASCII)
+_TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:[Zz]|[+-]\d\d:?\d\d)?\Z", re.ASCII)
 
 
 def parse_time(value: object) -> float | None:
-    """An ISO 8601 time with an offset as epoch seconds; None for what is none."""
+    """An ISO 8601 date and time as epoch seconds (UTC where it names no offset); None for what is none."""
     if not isinstance(value, str) or not _TIME.match(value):
         return None
     try:
-        return datetime.fromisoformat(value.upper()).timestamp()
+        time = datetime.fromisoformat(value.upper())
+        return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError, OSError):
         return None
 
