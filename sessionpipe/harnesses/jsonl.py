@@ -10,16 +10,22 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from datetime import datetime
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 import msgspec
-
-from sessionpipe.harnesses.files import Opened
 
 T = TypeVar("T")
 
 MAX_LINE = 16 << 20
 _BLOCK = 256 << 10
+
+
+class Source(Protocol):
+    """What lines are read from: an open file (:class:`~sessionpipe.harnesses.files.Opened`), or the like."""
+
+    size: int
+
+    def read_at(self, offset: int, length: int) -> bytes: ...
 
 
 class Line(NamedTuple):
@@ -30,24 +36,28 @@ class Line(NamedTuple):
     data: bytes
 
 
-def forward(opened: Opened, start: int = 0) -> Iterator[Line]:
-    """The complete lines from ``start``, which must be where a line starts."""
+def forward(opened: Source, start: int = 0, longest: int | None = None) -> Iterator[Line]:
+    """The complete lines from ``start``, which must be where a line starts.
+
+    ``longest``: the bytes of the longest line that is not yielded empty, :data:`MAX_LINE` unless given.
+    """
+    longest = MAX_LINE if longest is None else longest
     offset, held = start, bytearray()
     while block := opened.read_at(offset, _BLOCK):
         at = 0
         while (newline := block.find(b"\n", at)) >= 0:
             end = offset + newline + 1
             held += block[at:newline]
-            yield Line(start, end, bytes(held) if end - start <= MAX_LINE else b"")
+            yield Line(start, end, bytes(held) if end - start <= longest else b"")
             held.clear()
             start, at = end, newline + 1
         offset += len(block)
         held += block[at:]
-        if offset - start > MAX_LINE:
+        if offset - start > longest:
             held.clear()
 
 
-def backward(opened: Opened, budget: int) -> Iterator[Line]:
+def backward(opened: Source, budget: int) -> Iterator[Line]:
     """The complete lines from the last one back, as far as they lie in the last ``budget`` bytes."""
     floor = max(0, opened.size - budget)
     offset, end, held = opened.size, 0, [b""]  # end is 0 until the end of a line was met

@@ -10,11 +10,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import msgspec
-
 from sessionpipe.harnesses import jsonl
 from sessionpipe.harnesses.context import Context
 from sessionpipe.harnesses.files import Files, Opened
+from sessionpipe.harnesses.pi_exchanges import asked, typed
+from sessionpipe.harnesses.pi_session import read_content, read_record
 from sessionpipe.harnesses.pi_transcript import exchanges, find
 from sessionpipe.harnesses.titles import first_ask, titled
 
@@ -25,18 +25,6 @@ _TAIL = 128 << 10
 # A fork's header is written moments before the session starts.
 _FRESH_MS = 60_000
 _TELLING = frozenset({"session.started", "turn.started", "turn.ended", "session.ended"})
-
-
-class _Entry(msgspec.Struct):
-    type: Any = None
-    timestamp: Any = None
-    parentSession: Any = None
-    message: Any = None
-    name: Any = None
-    modelId: Any = None
-
-
-_ENTRIES = msgspec.json.Decoder(_Entry)
 
 
 class Head(NamedTuple):
@@ -77,12 +65,12 @@ def facts(draft: Draft, context: Context, files: Files) -> dict[str, Any]:
     if last and (title := titled(last.name, "custom")):
         return found | title
     head = files.learn(place, "pi.head", read_head) if place else None
-    asked = head.asked if head else None
+    first = head.asked if head else None
     prompt = memo.get("prompt")
-    if asked is None and (head is None or head.is_whole) and isinstance(prompt, str):
+    if first is None and (head is None or head.is_whole) and isinstance(prompt, str):
         # The file is made only when the first message has ended.
-        asked = prompt
-    return found | first_ask(asked or "")
+        first = typed(prompt)
+    return found | first_ask(first or "")
 
 
 def amend(drafts: list[Draft], context: Context, files: Files) -> list[Draft]:
@@ -116,22 +104,15 @@ def read_head(opened: Opened) -> Head | None:
     for line in jsonl.forward(opened):
         if line.end > _HEAD:
             return head._replace(is_whole=False) if head else None
-        entry = jsonl.decode(line.data, _ENTRIES)
+        entry = read_record(line.data)
         if entry is None:
             continue
         if head is None:
             if entry.type != "session":
                 return None
-            head = Head(
-                jsonl.epoch_ms(entry.timestamp) or 0,
-                isinstance(entry.parentSession, str),
-                None,
-                None,
-                None,
-                True,
-            )
+            head = Head(entry.ms or 0, isinstance(entry.parentSession, str), None, None, None, True)
             continue
-        when = jsonl.epoch_ms(entry.timestamp)
+        when = entry.ms
         if entry.type != "message" or when is None:
             continue
         if head.first_ms is None:
@@ -140,22 +121,10 @@ def read_head(opened: Opened) -> Head | None:
             continue
         if head.own_ms is None:
             head = head._replace(own_ms=when)
-        if head.asked is None and (asked := _asked(entry.message)):
-            head = head._replace(asked=asked)
+        message = entry.read_message() if head.asked is None else None
+        if message and message.role == "user" and (text := asked(read_content(message)).strip()):
+            head = head._replace(asked=text)
     return head
-
-
-def _asked(message: object) -> str | None:
-    if not isinstance(message, dict) or message.get("role") != "user":
-        return None
-    content = message.get("content")
-    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
-    texts = [
-        block["text"]
-        for block in (blocks if isinstance(blocks, list) else [])
-        if isinstance(block, dict) and block.get("type") == "text" and isinstance(block.get("text"), str)
-    ]
-    return "\n".join(texts).strip() or None
 
 
 def read_last(opened: Opened) -> Last:
@@ -167,18 +136,15 @@ def read_last(opened: Opened) -> Last:
             break
         if not any(kind in line.data for kind in (b"session_info", b"model_change", b'"assistant"')):
             continue
-        entry = jsonl.decode(line.data, _ENTRIES)
+        entry = read_record(line.data)
         if entry is None:
             continue
         if entry.type == "session_info" and name is None and isinstance(entry.name, str):
             name = entry.name
         told = entry.modelId if entry.type == "model_change" else None
-        if (
-            entry.type == "message"
-            and isinstance(entry.message, dict)
-            and entry.message.get("role") == "assistant"
-        ):
-            told = entry.message.get("model")
+        message = entry.read_message()
+        if message and message.role == "assistant":
+            told = message.model
         if model is None and isinstance(told, str) and told:
             model = told
     return Last(name, model)

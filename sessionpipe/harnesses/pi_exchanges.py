@@ -15,6 +15,7 @@ Pure, and bounded: a side keeps :data:`~sessionpipe.harnesses.transcripts.SIDE_C
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -34,8 +35,27 @@ def texts(content: object) -> Iterator[str]:
 
 
 def asked(content: object) -> str:
-    """A user message as one text; empty when it holds pictures alone."""
-    return "\n".join(texts(content))
+    """A user message as one text, as it was typed; empty when it holds pictures alone."""
+    return typed("\n".join(texts(content)))
+
+
+_SKILL = re.compile(r'<skill name="([^"\n]{1,200})" location="[^"\n]*">\n')
+_SKILL_END = "\n</skill>"
+
+
+def typed(text: str) -> str:
+    """What a person typed: in the place of ``/skill:name words`` Pi puts the skill's whole text."""
+    skill = _SKILL.match(text)
+    if skill is None:
+        return text
+    command, at = f"/skill:{skill[1]}", skill.end() - 1
+    while (at := text.find(_SKILL_END, at)) >= 0:
+        at += len(_SKILL_END)
+        if at == len(text):
+            break
+        if text.startswith("\n\n", at):
+            return f"{command} {text[at:].strip()}".rstrip()
+    return command
 
 
 class Talk:

@@ -11,11 +11,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from sessionpipe.harnesses import jsonl
 from sessionpipe.harnesses.files import Files, Opened
 from sessionpipe.harnesses.pi_exchanges import STOPPED, Conversation, Talk
+from sessionpipe.harnesses.pi_session import Record, read_content, read_record
 from sessionpipe.harnesses.transcripts import (
     READING_CHARS,
     Cursor,
@@ -35,42 +34,14 @@ _TOLD_UNITS = 20_000
 # --- entries --------------------------------------------------------------------------------------
 
 
-class _Entry(msgspec.Struct):
-    type: Any = None
-    id: Any = None
-    parentId: Any = None
-    timestamp: Any = None
-    parentSession: Any = None
-    # Most of a file is tools' output, which is passed over without being made into values.
-    message: msgspec.Raw = msgspec.Raw(b"null")
-    targetId: Any = None
-    replacement: Any = None
-
-
-class _Message(msgspec.Struct):
-    role: Any = None
-    content: msgspec.Raw = msgspec.Raw(b"null")
-    stopReason: Any = None
-
-
-_ENTRIES = msgspec.json.Decoder(_Entry)
-_MESSAGES = msgspec.json.Decoder(_Message)
-_ANYTHING = msgspec.json.Decoder(Any)
-_WITH_CONTENT = ("user", "assistant")
-
-
-def _message(entry: _Entry) -> dict[str, Any] | None:
+def _message(record: Record) -> dict[str, Any] | None:
     """The message of an entry as :class:`Conversation` takes it; None when it has none."""
-    if entry.type == "custom_message":
+    if record.type == "custom_message":
         return {"role": "custom"}
-    if entry.type != "message":
-        return None
-    message = jsonl.decode(bytes(entry.message), _MESSAGES)
+    message = record.read_message()
     if message is None:
         return None
-    content = None
-    if message.role in _WITH_CONTENT:
-        content = jsonl.decode(bytes(message.content), _ANYTHING)
+    content = read_content(message) if message.role in ("user", "assistant") else None
     return {"role": message.role, "content": content, "stopReason": message.stopReason}
 
 
@@ -91,7 +62,7 @@ class _Reader:
         return self.talk.open.start if self.talk.open else self._read
 
     def feed(self, line: jsonl.Line) -> None:
-        entry = jsonl.decode(line.data, _ENTRIES)
+        entry = read_record(line.data)
         self._read = line.end
         if entry is None or entry.type == "session":
             # Behind a line that can't be read any line may go on.
@@ -100,7 +71,7 @@ class _Reader:
         if self._last is not None and entry.parentId != self._last:
             self.talk.close()
         self._last = entry.id if isinstance(entry.id, str) else None
-        ms = jsonl.epoch_ms(entry.timestamp)
+        ms = entry.ms
         if self._born_ms is not None and ms is not None and ms < self._born_ms:
             return
         self.latest_ms = max(self.latest_ms, ms or 0)
@@ -166,11 +137,11 @@ def exchanges(path: str | Path | None, cursor: dict[str, Any], want: Want, files
 def _forked_ms(opened: Opened) -> int | None:
     """When a forked session began: what is older was copied. None for one that is no fork."""
     for line in jsonl.forward(opened):
-        header = jsonl.decode(line.data, _ENTRIES)
+        header = read_record(line.data)
         if header is None:
             continue
         is_fork = header.type == "session" and isinstance(header.parentSession, str)
-        return jsonl.epoch_ms(header.timestamp) if is_fork else None
+        return header.ms if is_fork else None
     return None
 
 
@@ -185,8 +156,8 @@ def _starting_point(opened: Opened, since_ms: int | None) -> int:
     lowest = opened.size
     taken_back: set[str] = set()
     for line in jsonl.backward(opened, _BACKWARDS):
-        entry = jsonl.decode(line.data, _ENTRIES)
-        ms = jsonl.epoch_ms(entry.timestamp) if entry else None
+        entry = read_record(line.data)
+        ms = entry.ms if entry else None
         if entry is None or ms is None or ms > since_ms:
             lowest = line.start
             continue

@@ -109,6 +109,13 @@ def test_before_there_is_a_file_the_prompt_is_the_first_ask(session: Session) ->
     assert session.tells("turn.started", prompt="Second")["title"] == "First"
 
 
+def test_a_session_begun_with_a_skill_is_named_as_it_was_typed(session: Session) -> None:
+    text = '<skill name="review" location="/s/SKILL.md">\nLook.\n</skill>\n\nthe page'
+    assert session.tells("turn.started", prompt=text)["title"] == "/skill:review the page"
+    session.begins().asks(text, 2)
+    assert session.tells()["title"] == "/skill:review the page"
+
+
 def test_a_fork_is_named_by_its_own_first_ask(session: Session) -> None:
     session.begins(parentSession="/p.jsonl").asks("The parent's", -500).answers(-400)
     assert "title" not in session.tells()

@@ -55,6 +55,24 @@ def test_a_picture_alone_is_an_ask() -> None:
     assert exchanged(user([{"type": "image", "data": "A"}])) == [("", "")]
 
 
+SKILL = '<skill name="review" location="/s/SKILL.md">\nReferences are relative to /s.\n\nLook.\n</skill>'
+
+
+@pytest.mark.parametrize(
+    ("text", "asked"),
+    [
+        (SKILL, "/skill:review"),
+        (SKILL + "\n\nthe page\n", "/skill:review the page"),
+        (SKILL[:60] + "\n</skill> inside\n" + SKILL[60:] + "\n\nit", "/skill:review it"),
+        (SKILL[:-9], "/skill:review"),
+        ("look: " + SKILL, "look: " + SKILL),
+        ("<skill name=", "<skill name="),
+    ],
+)
+def test_a_skill_s_text_is_what_was_typed(text: str, asked: str) -> None:
+    assert exchanged(user(text), model("ok")) == [(asked, "ok")]
+
+
 def test_thinking_calls_and_an_error_s_text_are_not_said() -> None:
     blocks = [{"type": "thinking", "thinking": "hm"}, {"type": "toolCall", "name": "bash", "arguments": {}}]
     message = {"role": "assistant", "content": blocks, "stopReason": "error", "errorMessage": "500"}
