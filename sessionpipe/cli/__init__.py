@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import io
 import sys
+from collections.abc import Mapping
+from typing import ClassVar
 
 import click
 
@@ -17,11 +19,15 @@ MODULES = {
     "doctor": "doctor",
     "sessions": "sessions",
     "tail": "tail",
+    "pi": "pi",
     "forget": "forget",
+    "replay": "replay",
     "flush": "work",
     "worker": "work",
     "demo": "demo",
+    "ingest": "ingest",
     "map": "map",
+    "journal": "journal",
     "filter": "text",
     "redact": "text",
     "version": "version",
@@ -31,13 +37,15 @@ MODULES = {
 class Commands(click.Group):
     """A group that imports a command's module only when that command is wanted."""
 
+    modules: ClassVar[Mapping[str, str]] = MODULES
+
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(MODULES)
+        return list(self.modules)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in MODULES:
+        if cmd_name not in self.modules:
             return None
-        module = importlib.import_module(f"sessionpipe.cli.{MODULES[cmd_name]}")
+        module = importlib.import_module(f"sessionpipe.cli.{self.modules[cmd_name]}")
         command: click.Command = module.COMMANDS[cmd_name]
         return command
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
@@ -29,6 +31,28 @@ def printable(text: object) -> str:
     """``text`` in one line without control characters: safe for a terminal whatever wrote it."""
     line = _CONTROLS.sub(" ", str(text))
     return line.encode("utf-8", "replace").decode("utf-8")
+
+
+def printable_text(text: str) -> str:
+    """``text`` with its lines, and a mark in place of whatever else a terminal would obey."""
+    text = _CONTROLS.sub(_marked, text.replace("\r\n", "\n"))
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _marked(found: re.Match[str]) -> str:
+    return found[0] if found[0] in "\n\t" else "\ufffd"
+
+
+@contextlib.contextmanager
+def watching() -> Iterator[None]:
+    """Run what prints for as long as somebody looks: ctrl-c and a closed pipe end it quietly."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:
+        # Whoever read has seen enough. Python would complain once more when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def reason(error: Exception) -> str:

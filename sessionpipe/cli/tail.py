@@ -13,7 +13,7 @@ import click
 import msgspec
 
 from sessionpipe.adapters import registry
-from sessionpipe.cli.common import printable, state, usage
+from sessionpipe.cli.common import printable, state, usage, watching
 from sessionpipe.cli.render import colour_wanted, columns_of, line, paint
 from sessionpipe.cli.resolve import resolve
 from sessionpipe.cli.store import looking
@@ -86,14 +86,9 @@ def tail(
         if harness not in (None, meant.harness):
             usage(f"the session {named} is one of {meant.harness}")
     show = _shower(as_json)
-    try:
+    with watching():
         for event in _events(place, wanted, LAST if not everything else None, follow=not no_follow):
             show(event)
-    except KeyboardInterrupt:
-        sys.exit(130)
-    except BrokenPipeError:
-        # Whoever read has seen enough. Python would complain once more when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _shower(as_json: bool) -> Callable[[dict[str, Any]], None]:

@@ -198,6 +198,17 @@ class Tally:
         """Keep ``what`` if it is the first."""
         self.damage = self.damage or what
 
+    def event(self, seq: int | None, line: int) -> bool:
+        """Count an event of ``events.ndjson``; whether its ``seq`` puts it behind those before it."""
+        expected = self.last_seq + 1
+        self.events += 1
+        if seq != expected:
+            self.damaged(f"{EVENTS}, line {line}: it is not event {expected}")
+        if seq is None or seq < expected:
+            return False
+        self.last_seq = seq
+        return True
+
 
 class Verdict(NamedTuple):
     """A capture's status as far as the files bear it out, why if they don't, and the rule that is broken."""

@@ -25,8 +25,8 @@ from sessionpipe.journal.files import File, Line, Malformed, Unusable, lines, op
 from sessionpipe.journal.format import BINDING, ENTRIES, EVENTS, parse_time
 from sessionpipe.journal.reducer import Change, Reducer, Snapshot, entry_id, seq_of
 
-#: Events between two checkpoints: what a seek folds at most, in some 5 ms.
-STRETCH = 1024
+#: Events between two checkpoints: what a seek folds at most, in a few milliseconds.
+STRETCH = 256
 
 Event = dict[str, Any]
 
@@ -40,6 +40,7 @@ class Tail:
 
     def __init__(self, bundle: Bundle, parts: Parts) -> None:
         self._place = (bundle.root, parts)
+        self.name = parts[-1]
         self._file: tuple[int, int] | None = None
         #: Where the next line starts, and its number.
         self.offset = 0
@@ -135,18 +136,14 @@ class Journal:
         return self
 
     def _read_events(self) -> Iterator[tuple[Event, Change | None]]:
-        reducer, tally = self.reducer, self._tally
+        reducer = self.reducer
         for line in self._events_tail.new():
             if (event := self._parsed(line, EVENTS)) is None:
                 continue
-            tally.events += 1
-            before = reducer.through_seq
             change = reducer.apply(event)
-            seq = tally.last_seq = reducer.through_seq
-            if seq != before + 1:
-                tally.damaged(f"{EVENTS}, line {line.number}: it is not event {before + 1}")
-            if seq == before:
+            if not self._tally.event(seq_of(event), line.number):
                 continue
+            seq = reducer.through_seq
             if (time := parse_time(event.get("at"))) is not None:
                 self.began = time if self.began is None else self.began
                 self._latest = max(self._latest, time)

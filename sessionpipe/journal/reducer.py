@@ -140,6 +140,11 @@ class Block:
         self._length = self._deltas.length
 
     @property
+    def streamed(self) -> bool:
+        """Whether any text came before its end."""
+        return self._length > 0
+
+    @property
     def text(self) -> str:
         """What the deltas came to, or the end's content."""
         return whole(self._deltas.prefix(self._length) if self.content is None else self.content)
@@ -247,13 +252,14 @@ def _past(log: tuple[list[T], int]) -> list[T]:
 
 
 class Change(NamedTuple):
-    """What an event did: ``what`` is its type, of an assistant event ``start``, ``delta``, ``end`` (of
-    ``block``), ``done`` or ``error``; ``span`` is what it did it to.
+    """What an event did: ``what`` is its type, of an assistant event ``start``, ``done``, ``error``, or with
+    a ``block`` that block's ``start``, ``delta`` (of ``text``) or ``end``; ``span`` is what it did it to.
     """
 
     what: str
     span: Span
     block: Block | None = None
+    text: str = ""
 
 
 class Reducer:
@@ -475,7 +481,7 @@ class Reducer:
                 block.content = payload["content"]
             elif "toolCall" in payload:
                 block.value = {"value": payload["toolCall"]}
-        return Change(step, message, block)
+        return Change(step, message, block, payload.get("delta", "") if step == "delta" else "")
 
     # -- What is open --
 

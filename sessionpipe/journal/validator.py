@@ -247,6 +247,7 @@ class _Session:
         self._unread = 0
         self._versions: dict[str, tuple[int, ...]] = {}
         self._end = parse_time(bundle.finished_at)
+        self._later = False
 
     def check(self) -> SessionReport:
         """Check all of it."""
@@ -307,14 +308,8 @@ class _Session:
         if file.mode & 0o077:
             self._add("permissions", name, f"it is {file.mode:04o}, not 0600", warn=True)
         self._versions.setdefault(name, file.version)
-        # Copying a bundle gives its files a new time: alone it proves nothing.
         if self._end is not None and file.modified > self._end + 1:
-            self._add(
-                "changed-after-end",
-                name,
-                "its file time is after the run's end: changed, or copied",
-                warn=True,
-            )
+            self._later = True
         if name == CAPTURE:
             with file:
                 return None
@@ -349,7 +344,11 @@ class _Session:
             self._add("binding-invalid", BINDING, "; ".join(wrong))
 
     def _unchanged(self) -> None:
-        """A session of a run that is over must not have changed while it was read."""
+        """A session of a run that is over must not have changed since, nor while it was read."""
+        if self._later:
+            # Copying gives files a new time, so that alone it proves nothing.
+            message = "its files' times are after the run's end: changed since, or copied"
+            self._found.add("changed-after-end", "/".join(self._parts), message, warn=True)
         if not self._bundle.terminal:
             return
         for name, version in self._versions.items():
