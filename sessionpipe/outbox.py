@@ -369,6 +369,16 @@ class Outbox:
         row = self._db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'events'").fetchone()
         return 0 if row is None else int(row[0])
 
+    def before(self, time_ms: int) -> int:
+        """The position behind which every event is that is of ``time_ms`` or later.
+
+        Of one a little out of order what stands between comes too.
+        """
+        (first,) = self._db.execute(
+            "SELECT MIN(position) FROM events WHERE time_ms >= ?", (time_ms,)
+        ).fetchone()
+        return self.last_position() if first is None else int(first) - 1
+
     def behind(self, position: int) -> int:
         """How many events are behind ``position``."""
         (count,) = self._db.execute("SELECT COUNT(*) FROM events WHERE position > ?", (position,)).fetchone()

@@ -22,6 +22,7 @@ from sessionpipe.config import Config, ConfigError, SinkConfig, load
 from sessionpipe.outbox import Outbox, OutboxError, SinkState, encode
 from sessionpipe.privacy.secrets import RULESET, RULESET_VERSION
 from sessionpipe.protocol import PROTOCOL, new_id, rfc3339, short_id
+from sessionpipe.sinks.discovery import remembered
 from sessionpipe.spool import Spool
 
 TYPE = "session.forgotten"
@@ -151,8 +152,10 @@ def _at(sink: SinkConfig, row: SinkState | None) -> str:
         return f"{sink.path} gets a line that says so; the lines it holds are yours to delete"
     if sink.kind == "stdout":
         return "is told with its next output"
-    capabilities = row.discovery.get("capabilities") if row else None
-    if isinstance(capabilities, list) and "forget" not in capabilities:
+    receiver = remembered(row.discovery, sink.url or "") if row else None
+    if receiver is None:
+        return "is told to forget it; whether it does so it has not said yet"
+    if not receiver.forgets:
         return "is told to forget it, but does not say that it does so"
     return "is told to forget it"
 

@@ -14,7 +14,7 @@ import click
 
 from sessionpipe import __version__
 from sessionpipe.cli.common import Fail, config_path, echo_json, printable, state
-from sessionpipe.cli.render import STYLES, Tone, colour_wanted, duration, table, tilde
+from sessionpipe.cli.render import STYLES, Tone, ago, colour_wanted, duration, table, tilde
 from sessionpipe.cli.store import looking
 from sessionpipe.clock import now_ms
 from sessionpipe.config import FILE, Config, ConfigError, SinkConfig, load
@@ -114,7 +114,11 @@ def _sinks(config: Config | None, outbox: Outbox, now_ms: int) -> Iterator[dict[
 
 
 def sink_data(sink: SinkConfig, row: SinkState | None, behind: int, now_ms: int) -> dict[str, Any]:
-    """One sink as ``--json`` shows it. ``reason`` is why it is paused, or what its last attempt met."""
+    """One sink as ``--json`` shows it.
+
+    ``reason`` is why it is paused or what its last attempt met, ``since`` when that began; ``dropped``
+    events were given up, ``withheld`` are of types its receiver does not take.
+    """
     row = row or SinkState(name=sink.name)
     # A wait that was asked for (by the receiver, or for a missing token) counts no failure.
     waits = bool(row.failures or row.next_attempt_ms)
@@ -131,9 +135,11 @@ def sink_data(sink: SinkConfig, row: SinkState | None, behind: int, now_ms: int)
         "behind": behind,
         "paused": sink.paused or row.paused is not None,
         "reason": "paused by you" if sink.paused else reason,
+        "since": rfc3339(row.since_ms) if reason and row.since_ms else None,
         "next_attempt": rfc3339(row.next_attempt_ms) if later else None,
         "sent": row.sent,
         "dropped": row.dropped,
+        "withheld": row.withheld,
     }
 
 
@@ -189,18 +195,28 @@ def _show(report: dict[str, Any], now_ms: int) -> None:
 def standing(sink: dict[str, Any], now_ms: int) -> str:
     """How a sink does, in words."""
     said = [f"{count(sink['behind'], 'event')} behind" if sink["behind"] else "up to date"]
-    if sink["paused"]:
-        said.append(sink["reason"] if sink["reason"] == "paused by you" else f"paused: {sink['reason']}")
-    elif sink["reason"]:
+    since = _epoch_ms(sink["since"]) if sink["since"] else None
+    if sink["reason"] == "paused by you":
         said.append(sink["reason"])
+    elif sink["paused"]:
+        when = f" {ago(since, now_ms)}" if since is not None else ""
+        said.append(f"paused{when}: {sink['reason']}")
+    elif sink["reason"]:
+        lasts = f" (for {duration(max(now_ms - since, 0))})" if since is not None else ""
+        said.append(f"{sink['reason']}{lasts}")
     elif sink["kind"] == "stdout" and sink["behind"]:
         said.append("`sessionpipe flush` and `worker --foreground` serve it")
     if sink["next_attempt"]:
-        wait = datetime.fromisoformat(sink["next_attempt"]).timestamp() * 1000 - now_ms
-        said.append(f"next attempt in {duration(max(wait, 0))}")
+        said.append(f"next attempt in {duration(max(_epoch_ms(sink['next_attempt']) - now_ms, 0))}")
     if sink["dropped"]:
         said.append(f"{count(sink['dropped'], 'event')} given up")
+    if sink["withheld"]:
+        said.append(f"{count(sink['withheld'], 'event')} of a type its receiver does not take")
     return "; ".join(said)
+
+
+def _epoch_ms(time: str) -> int:
+    return int(datetime.fromisoformat(time).timestamp() * 1000)
 
 
 def _tier(sink: dict[str, Any]) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, assert_never
 
 import msgspec
@@ -170,23 +170,13 @@ class Courier:
         self._held = 0
         events = tail.events if tail else ()
         known = max((n for n, event in enumerate(events) if event.id == state.last_id), default=-1)
-        last, position = self._last_of(events[known + 1 :])
+        last, position = last_held(self._outbox, events[known + 1 :])
         if position > state.position:
             self._held = position
         elif tail and tail.torn and known < 0 < position < state.position:
             self._log("warning", "cut a half-written event off its end; delivering again from there")
             return self._change(state, position=position, last_id=last) or state
         return state
-
-    def _last_of(self, events: tuple[Held, ...]) -> tuple[str | None, int]:
-        """The id of the last of these events that is in the outbox, and its position; 0 without one."""
-        for event in reversed(events):
-            position = self._outbox.position_of(event.harness, event.session, event.seq)
-            rows = self._outbox.read(position - 1, 1) if position else []
-            # Of an outbox that was begun anew the numbers may be the same, and the events others.
-            if rows and event.id.encode() in rows[0].body:
-                return event.id, rows[0].position
-        return None, 0
 
     def _pack(self, sink: Sink, state: SinkState) -> Packed:
         limits = sink.limits()
@@ -340,6 +330,17 @@ class Courier:
 
     def _log(self, level: str, message: str) -> None:
         self._log_line(level, f"sink {self._config.name}: {message}")
+
+
+def last_held(outbox: Outbox, events: Sequence[Held]) -> tuple[str | None, int]:
+    """The id of the last of ``events`` that is in the outbox, and its position; None and 0 without one."""
+    for event in reversed(events):
+        position = outbox.position_of(event.harness, event.session, event.seq)
+        rows = outbox.read(position - 1, 1) if position else []
+        # In an outbox that was begun anew the same numbers may be other events.
+        if rows and event.id.encode() in rows[0].body:
+            return event.id, rows[0].position
+    return None, 0
 
 
 def _redacted(outcome: Outcome) -> Outcome:

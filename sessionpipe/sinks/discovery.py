@@ -47,6 +47,11 @@ class Discovery(msgspec.Struct, frozen=True, omit_defaults=True):
     problem: str | None = None
     refusal: str | None = None
 
+    @property
+    def forgets(self) -> bool:
+        """Whether the receiver says that it erases a session it is told to forget."""
+        return "forget" in self.capabilities
+
     def is_due(self, now_ms: int) -> bool:
         """Whether the file may be read again; also when the clock was set back behind the last reading."""
         return now_ms >= self.until_ms or now_ms < self.asked_ms - DAY_MS

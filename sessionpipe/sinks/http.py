@@ -5,7 +5,7 @@ from __future__ import annotations
 import email.utils
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import msgspec
@@ -41,12 +41,14 @@ class HttpSink(Sink):
         env: Mapping[str, str] = os.environ,
         log: Log,
         wire: Wire | None = None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._config = config
         self._url = config.url or ""
         self._env = env
         self._log = log
         self._wire = wire or Wire(env)
+        self._clock = clock
         self._known = discovery.remembered(known, self._url)
         self._warned = False
 
@@ -62,7 +64,7 @@ class HttpSink(Sink):
 
     def learn(self, now_ms: int) -> Learned | Retry | Pause | None:
         if self._known is not None and not self._known.is_due(now_ms):
-            return None
+            return self._refused(self._known)
         try:
             said = ask(self._url, now_ms, self._wire)
         except Unreachable as error:
@@ -79,11 +81,14 @@ class HttpSink(Sink):
                 f"the receiver wants its events at {origin(said.events)}, another host than the one you named;"
                 f" `sessionpipe sinks add {self._url} --name {self._config.name}` accepts that"
             )
-        if said.refusal:
-            return Pause(f"{said.refusal}; {_resume(self._config.name)}")
+        if refused := self._refused(said):
+            return refused
         self._known = said
         # As it comes back from the sink's row, so that the two compare equal.
         return Learned(msgspec.json.decode(msgspec.json.encode(said)), said.max_tier)
+
+    def _refused(self, said: Discovery) -> Pause | None:
+        return Pause(f"{said.refusal}; {_resume(self._config.name)}") if said.refusal else None
 
     def send(self, batch: Batch) -> Outcome:
         try:
@@ -97,7 +102,7 @@ class HttpSink(Sink):
             headers["authorization"] = f"Bearer {token}"
         try:
             if secret is not None:
-                headers |= signing.headers(secret, batch.id, int(time.time()), body)
+                headers |= signing.headers(secret, batch.id, int(self._clock()), body)
             answer = self._wire.request("POST", self._said().events, headers, body)
         except ValueError as error:
             return Retry(str(error), after_s=_KEY_WAIT_S)
@@ -108,14 +113,14 @@ class HttpSink(Sink):
             batch.ids,
             name=self._config.name,
             url=self._said().events,
-            now_s=time.time(),
+            now_s=self._clock(),
             authorized=token is not None,
             signed=secret is not None,
         )
 
     def forgets(self) -> bool:
         """Whether the receiver says that it erases a session it is told to forget."""
-        return "forget" in self._said().capabilities
+        return self._said().forgets
 
     def close(self) -> None:
         self._wire.close()

@@ -12,6 +12,7 @@ import pytest
 from sessionpipe.cli import forget as module
 from sessionpipe.paths import make_private
 from sessionpipe.protocol import short_id
+from sessionpipe.sinks import discovery
 
 WORDS = "a sentence that stands nowhere else"
 
@@ -129,12 +130,27 @@ def test_it_says_which_sinks_are_told_and_which_do_not_say_that_they_forget(
     config_file.write_text(SINKS)
     for name, capabilities in (("able", ["events", "forget"]), ("unable", ["events"])):
         row = told.outbox.add_sink(name, 0)
-        told.outbox.put_sink(msgspec.structs.replace(row, discovery={"capabilities": capabilities}))
+        file = msgspec.json.encode({"protocol": [1], "capabilities": capabilities})
+        receiver = discovery.read(f"https://{name}.example", 200, {}, file, 0)
+        told.outbox.put_sink(msgspec.structs.replace(row, discovery=msgspec.to_builtins(receiver)))
     assert run("forget", "one").output.splitlines()[1:] == [
         "  able: is told to forget it",
         "  unable: is told to forget it, but does not say that it does so, once you `sessionpipe sinks resume unable`",
         "  notes: /tmp/notes.ndjson gets a line that says so; the lines it holds are yours to delete",
     ]
+
+
+def test_a_receiver_without_a_readable_file_does_not_say_that_it_forgets(
+    run: Any, told: Any, config_file: Path
+) -> None:
+    config_file.write_text(SINKS)
+    told.outbox.add_sink("unable", 0)
+    row = told.outbox.add_sink("able", 0)
+    silent = discovery.unread("https://able.example", "HTTP 404", 0)
+    told.outbox.put_sink(msgspec.structs.replace(row, discovery=msgspec.to_builtins(silent)))
+    able, unable, _ = run("forget", "one").output.splitlines()[1:]
+    assert "does not say that it does so" in able
+    assert "it has not said yet" in unable
 
 
 def test_a_person_at_a_terminal_is_asked(run: Any, told: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import stat
@@ -172,6 +173,8 @@ def test_a_receiver_is_asked_about_itself(
 def test_a_receiver_without_a_readable_file_is_added_with_a_warning(run: Run, receiver: Receiver) -> None:
     receiver.well_known = None
     assert "could not be read (HTTP 404); the defaults are used" in said(run("sinks", "add", receiver.url))
+    receiver.well_known = Answer(301, b"", {"location": "https://www.board.example/x?y"})
+    assert "HTTP 301, which points to https://www.board.example/x)" in said(run("sinks", "add", receiver.url))
 
 
 def test_a_receiver_that_is_away_is_added_and_asked_later(run: Run, row: Callable[[str], SinkState]) -> None:
@@ -334,6 +337,72 @@ def test_a_row_left_by_a_sink_that_was_taken_out_by_hand_is_not_taken_over(
     assert row("log").position == 0
 
 
+# --- a file that holds events ------------------------------------------------------------------------
+
+
+def test_a_file_that_holds_events_already_goes_on_behind_them(
+    run: Run, recorder: Recorder, tmp_path: Path, row: Callable[[str], SinkState]
+) -> None:
+    events = [recorder.add("s", "turn.started") for _ in range(3)]
+    file = tmp_path / "log"
+    file.write_text("".join(f"{json.dumps(event)}\n" for event in events[:2]) + '{"id": "cut o')
+    output = said(run("sinks", "add", f"file:{file}"))
+    assert "goes on behind the last of them" in output and "1 recorded event goes first" in output
+    assert (row("log").position, row("log").last_id) == (2, events[1]["id"])
+    assert len(file.read_text().splitlines()) == 2
+
+
+def test_unless_it_is_to_have_them_once_more(
+    run: Run, recorder: Recorder, tmp_path: Path, row: Callable[[str], SinkState]
+) -> None:
+    event = recorder.add("s", "turn.started")
+    (tmp_path / "log").write_text(f"{json.dumps(event)}\n")
+    assert "1 recorded event goes first" in said(
+        run("sinks", "add", f"file:{tmp_path}/log", "--from", "start")
+    )
+    assert (row("log").position, row("log").last_id) == (0, event["id"])
+
+
+# --- set --------------------------------------------------------------------------------------------
+
+
+def test_what_is_set_changes_and_the_rest_stays(run: Run, receiver: Receiver) -> None:
+    said(run("sinks", "add", receiver.url, "--name", "board", "--tier", "2", "--token", "-", input=TOKEN))
+    before = only()
+    asked = receiver.asked
+    output = said(run("sinks", "set", "board", "--tier", "1", "--pii", "--tools", "beat"))
+    assert "changed board, tier 1 (was 2)" in output and "conversation" not in output
+    assert only() == msgspec.structs.replace(before, tier=1, pii=True, tools="beat")
+    # A lower tier does not wait for a receiver that may be slow.
+    assert receiver.asked == asked
+    said(run("sinks", "set", "board", "--tools", "receiver"))
+    assert only().tools is None
+
+
+def test_a_raised_tier_is_for_what_comes(run: Run, tmp_path: Path) -> None:
+    said(run("sinks", "add", f"file:{tmp_path}/log"))
+    assert "what it has stays as it was sent" in said(run("sinks", "set", "log", "--tier", "1"))
+
+
+def test_setting_lifts_a_receivers_pause_and_has_it_asked_anew(
+    run: Run, receiver: Receiver, recorder: Recorder, row: Callable[[str], SinkState]
+) -> None:
+    said(run("sinks", "add", receiver.url, "--name", "board"))
+    stopped = {"paused": "HTTP 401", "since_ms": 5, "failures": 2, "next_attempt_ms": 9, "batch_end": 7}
+    recorder.outbox.change_sink("board", lambda state: msgspec.structs.replace(state, **stopped))
+    said(run("sinks", "set", "board", "--token", "-", input=TOKEN))
+    found = row("board")
+    assert (found.paused, found.since_ms, found.failures, found.discovery) == (None, 0, 0, {})
+    # The batch that was refused is tried again as the same message.
+    assert found.batch_end == 7
+
+
+@pytest.mark.parametrize("arguments", [[], ["--tier", "4"], ["--token-env", "A"]])
+def test_setting_nothing_or_nonsense_is_a_usage_error(run: Run, tmp_path: Path, arguments: list[str]) -> None:
+    said(run("sinks", "add", f"file:{tmp_path}/log"))
+    refused(run("sinks", "set", "log", *arguments), usage=True)
+
+
 # --- list, remove, pause, resume --------------------------------------------------------------------
 
 
@@ -382,16 +451,17 @@ def test_pause_and_resume(
     }
     recorder.outbox.change_sink("log", lambda state: msgspec.structs.replace(state, **stopped))
     output = said(run("sinks", "resume", "log"))
-    assert "1 recorded event to look through" in output
+    assert "1 recorded event waits for it" in output
     assert not only().paused
     found = row("log")
     assert (found.paused, found.failures, found.next_attempt_ms, found.discovery) == (None, 0, 0, {})
 
 
-@pytest.mark.parametrize("command", ["remove", "test", "pause", "resume"])
+@pytest.mark.parametrize("command", ["remove", "test", "pause", "resume", "set"])
 def test_a_sink_nobody_knows_is_named_with_those_there_are(run: Run, command: str, tmp_path: Path) -> None:
     said(run("sinks", "add", f"file:{tmp_path}/log"))
-    assert "no sink nobody; there is: log" in refused(run("sinks", command, "nobody"))
+    options = ["--tier", "1"] if command == "set" else []
+    assert "no sink nobody; there is: log" in refused(run("sinks", command, "nobody", *options))
 
 
 @pytest.mark.parametrize(
@@ -443,6 +513,12 @@ def test_what_is_wrong_with_a_receiver_is_said(
     assert says in refused(run("sinks", "test", "board"))
 
 
+def test_a_receiver_that_does_not_say_what_it_took_is_remarked(run: Run, receiver: Receiver) -> None:
+    said(run("sinks", "add", receiver.url, "--name", "board"))
+    receiver.answers = [Answer(200, b"<html>")]
+    assert "warning: it answers HTTP 200 without saying what it took" in said(run("sinks", "test", "board"))
+
+
 def test_trying_a_sink_changes_nothing_of_it(
     run: Run, receiver: Receiver, row: Callable[[str], SinkState]
 ) -> None:
@@ -467,6 +543,6 @@ def test_stdout_is_explained(run: Run) -> None:
     assert "worker --foreground" in said(run("sinks", "test", "stdout"))
 
 
-@pytest.mark.parametrize("command", ["add", "list", "remove", "test", "pause", "resume"])
+@pytest.mark.parametrize("command", ["add", "set", "list", "remove", "test", "pause", "resume"])
 def test_every_command_shows_an_example(run: Run, command: str) -> None:
     assert f"sessionpipe sinks {command}" in said(run("sinks", command, "--help"))

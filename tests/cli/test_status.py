@@ -11,11 +11,15 @@ import msgspec
 import pytest
 
 from sessionpipe import __version__
+from sessionpipe.cli.status import sink_data, standing
+from sessionpipe.config import SinkConfig
 from sessionpipe.liveness import Lock
+from sessionpipe.outbox import SinkState
 from sessionpipe.paths import State, make_private, state_dir
 from sessionpipe.protocol import rfc3339
 
 FUTURE = 4_000_000_000_000
+START = 1_790_000_000_000
 
 
 def tree(folder: Path) -> dict[str, tuple[int, bytes]]:
@@ -110,7 +114,15 @@ def test_a_sink_shows_how_far_it_is_and_why_it_waits(run: Any, recorder: Any, co
     board = recorder.outbox.add_sink("board", 1)
     recorder.outbox.put_sink(
         msgspec.structs.replace(
-            board, max_tier=1, failures=2, next_attempt_ms=FUTURE, last_error="HTTP 503", sent=1, dropped=4
+            board,
+            max_tier=1,
+            failures=2,
+            next_attempt_ms=FUTURE,
+            since_ms=START,
+            last_error="HTTP 503",
+            sent=1,
+            dropped=4,
+            withheld=5,
         )
     )
     recorder.outbox.add_sink("notes", 3)
@@ -125,9 +137,11 @@ def test_a_sink_shows_how_far_it_is_and_why_it_waits(run: Any, recorder: Any, co
         "behind": 2,
         "paused": False,
         "reason": "HTTP 503",
+        "since": rfc3339(START),
         "next_attempt": rfc3339(FUTURE),
         "sent": 1,
         "dropped": 4,
+        "withheld": 5,
     }
     assert (notes["paused"], notes["reason"], notes["behind"]) == (True, "paused by you", 0)
     assert (new["position"], new["behind"], new["reason"]) == (0, 3, None)
@@ -157,6 +171,47 @@ def test_a_receivers_pause_says_its_reason(run: Any, recorder: Any, config_file:
     board = report(run)["sinks"][0]
     assert (board["paused"], board["reason"]) == (True, "HTTP 401")
     assert "paused: HTTP 401" in run("status").output
+
+
+HOUR = 3_600_000
+
+
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        ({}, "up to date"),
+        ({"since_ms": START}, "up to date"),
+        (
+            {
+                "failures": 3,
+                "last_error": "HTTP 503",
+                "since_ms": START,
+                "next_attempt_ms": START + HOUR + 5_000,
+            },
+            "up to date; HTTP 503 (for 1 h 0 min); next attempt in 5.0 s",
+        ),
+        (
+            {
+                "next_attempt_ms": START + HOUR - 1,
+                "last_error": "X is not set",
+                "since_ms": START + HOUR - 9_000,
+            },
+            "up to date; X is not set (for 9.0 s)",
+        ),
+        (
+            {"paused": "HTTP 401: no; `sessionpipe sinks resume b`", "since_ms": START},
+            "up to date; paused 1 h ago: HTTP 401: no; `sessionpipe sinks resume b`",
+        ),
+        (
+            {"dropped": 1, "withheld": 2},
+            "up to date; 1 event given up; 2 events of a type its receiver does not take",
+        ),
+    ],
+)
+def test_each_state_of_a_sink_is_a_sentence(row: dict[str, Any], says: str) -> None:
+    sink = SinkConfig(name="b", kind="http", url="https://b.example", tier=1)
+    now = START + HOUR
+    assert standing(sink_data(sink, SinkState(name="b", **row), 0, now), now) == says
 
 
 def test_no_credential_is_shown(run: Any, recorder: Any, config_file: Path) -> None:

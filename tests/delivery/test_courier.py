@@ -412,6 +412,36 @@ def test_a_failure_that_repeats_is_logged_once(outbox: Outbox) -> None:
     assert len(here.lines) == 2
 
 
+def test_what_is_odd_about_an_answer_is_logged_once(outbox: Outbox) -> None:
+    record(outbox, count=4)
+    outcomes = [Acked(odd="it answers for 2 events")] * 3
+    here = desk(outbox, Scripted(*outcomes, limits=Limits(1, 9_999, 13, strict=True)))
+    here.drain()
+    assert [line for line in here.lines if "answers for" in line] == ["sink board: it answers for 2 events"]
+    assert (here.state.sent, here.state.dropped) == (4, 0)
+
+
+def test_since_when_a_sink_fails_or_is_paused_is_kept_until_it_works(outbox: Outbox) -> None:
+    record(outbox)
+    here = desk(outbox, Scripted(Retry("HTTP 500"), Retry("HTTP 429", after_s=5), Pause("HTTP 401")))
+    since = []
+    for now in (NOW, NOW + HOUR, NOW + 2 * HOUR):
+        here.courier.step(now)
+        since.append(here.state.since_ms)
+    assert since == [NOW, NOW, NOW + 2 * HOUR]
+    outbox.change_sink("board", lambda state: msgspec.structs.replace(state, paused=None))
+    here.drain(NOW + 3 * HOUR)
+    assert here.state.since_ms == 0
+
+
+def test_what_was_too_big_once_is_forgotten_with_the_event_that_was(outbox: Outbox) -> None:
+    record(outbox, count=9)
+    sink = Scripted(Split("HTTP 413"), Split("HTTP 413"), Split("HTTP 413"), Split("HTTP 413"))
+    here = desk(outbox, sink)
+    here.drain()
+    assert [len(batch.events) for batch in sink.batches] == [9, 4, 2, 1, 8]
+
+
 # --- learning ---------------------------------------------------------------------------------------
 
 
@@ -435,6 +465,18 @@ def test_a_receiver_that_cannot_be_learnt_about_is_sent_nothing(
     here.courier.step(NOW)
     assert sink.batches == [] and here.state.position == 0
     assert (here.state.paused is not None) == isinstance(learnt, Pause)
+
+
+def test_a_tier_that_an_answer_lowered_ends_when_the_file_is_read_anew(outbox: Outbox) -> None:
+    record(outbox)
+    sink = Scripted(LowerTier(0))
+    here = desk(outbox, sink, tier=2)
+    here.drain()
+    assert here.state.max_tier == 0
+    sink.learnt = Learned({"url": "x"}, None)
+    record(outbox)
+    here.drain()
+    assert (here.state.max_tier, sink.taken[-1]["tier"]) == (None, 2)
 
 
 # --- others write meanwhile -------------------------------------------------------------------------
@@ -467,6 +509,41 @@ def test_what_others_write_into_the_row_meanwhile_stays(outbox: Outbox) -> None:
     sink.before = add_again
     here.drain()
     assert (here.state.position, here.state.discovery) == (1, {"new": 1})
+
+
+@pytest.mark.parametrize("outcome", [Pause("HTTP 401"), Retry("HTTP 500")])
+def test_an_answer_to_what_the_person_has_changed_since_is_void(outbox: Outbox, outcome: Outcome) -> None:
+    record(outbox)
+    sink = Scripted(outcome)
+    here = desk(outbox, sink)
+    outbox.change_sink("board", lambda state: msgspec.structs.replace(state, discovery={"old": 1}))
+
+    def resume() -> None:
+        sink.before = lambda: None
+        outbox.change_sink("board", lambda state: msgspec.structs.replace(state, discovery={}))
+
+    sink.before = resume
+    here.drain()
+    assert (here.state.paused, here.state.failures, here.state.sent) == (None, 0, 1)
+    assert sink.batches[0] == sink.batches[1]
+
+
+def test_a_sink_removed_and_added_again_while_a_request_is_under_way_begins_at_its_beginning(
+    outbox: Outbox,
+) -> None:
+    record(outbox, count=2)
+    sink = Scripted()
+    here = desk(outbox, sink)
+
+    def again() -> None:
+        sink.before = lambda: None
+        outbox.remove_sink("board")
+        outbox.add_sink("board", 0)
+
+    sink.before = again
+    here.drain()
+    first, second = sink.batches
+    assert first.ids == second.ids and first.id != second.id
 
 
 def test_a_sink_removed_while_a_request_is_under_way_stays_removed(outbox: Outbox) -> None:
@@ -663,6 +740,67 @@ def test_a_file_that_cannot_be_opened_is_tried_again(outbox: Outbox, tmp_path: P
     here.drain(NOW + 2_000)
     here.courier.close()
     assert here.state.sent == 1
+
+
+def replayed(outbox: Outbox) -> None:
+    outbox.change_sink("log", lambda row: row.placed(0))
+
+
+def test_a_replay_writes_every_line_of_a_file_once_more(outbox: Outbox, tmp_path: Path) -> None:
+    record(outbox, count=3)
+    here = file_sink(outbox, tmp_path / "log")
+    here.drain()
+    replayed(outbox)
+    record(outbox)
+    here.drain()
+    # By the same courier, and by one that has only the file to go by.
+    here.courier.close()
+    replayed(outbox)
+    again = file_sink(outbox, tmp_path / "log")
+    again.drain()
+    again.courier.close()
+    assert [seq for _, seq in keys(lines(tmp_path / "log"))] == [0, 1, 2, *range(4), *range(4)]
+
+
+@pytest.mark.parametrize(
+    "fault", ["file.written:1", "file.synced:2", "courier.sent:1", "courier.committed:2"]
+)
+def test_killed_during_a_replay_the_file_has_every_line_once_more_and_not_twice(
+    outbox: Outbox, tmp_path: Path, fault: str
+) -> None:
+    record(outbox, count=6)
+    assert deliver(tmp_path) == 0
+    replayed(outbox)
+    assert deliver(tmp_path, fault) == -signal.SIGKILL
+    assert deliver(tmp_path) == 0
+    assert [seq for _, seq in keys(lines(tmp_path / "log"))] == [*range(6), *range(6)]
+
+
+def test_a_sink_over_a_file_that_holds_events_goes_on_behind_them(outbox: Outbox, tmp_path: Path) -> None:
+    record(outbox, count=3)
+    first = file_sink(outbox, tmp_path / "log")
+    first.drain()
+    first.courier.close()
+    outbox.remove_sink("log")
+    record(outbox, count=2)
+    second = file_sink(outbox, tmp_path / "log")
+    second.drain()
+    second.courier.close()
+    assert [seq for _, seq in keys(lines(tmp_path / "log"))] == list(range(5))
+    assert second.state.sent == 2
+
+
+def test_the_numbers_of_another_outbox_are_not_taken_for_its_own(outbox: Outbox, tmp_path: Path) -> None:
+    record(outbox, count=3)
+    first = file_sink(outbox, tmp_path / "log")
+    first.drain()
+    first.courier.close()
+    with opened(tmp_path / "another.db") as fresh:
+        record(fresh, count=2)
+        second = file_sink(fresh, tmp_path / "log")
+        second.drain()
+        second.courier.close()
+    assert [seq for _, seq in keys(lines(tmp_path / "log"))] == [0, 1, 2, 0, 1]
 
 
 def test_a_batch_whose_acknowledgement_was_lost_in_a_kill_is_the_same_message_again(outbox: Outbox) -> None:

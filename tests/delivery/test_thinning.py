@@ -178,6 +178,9 @@ def test_what_is_remembered_is_bounded_and_an_open_prompt_outlives_idle_sessions
         pass_(f"busy-{number}", "tool.ended", 7_200_000 + number)
     stored: dict[str, Any] = window.dump()["sessions"]
     assert "asked" in stored and not any(name.startswith("idle") for name in stored)
+    for number in range(300):
+        pass_(f"more-{number}", "tool.ended", 7_200_000)
+    assert "asked" in window.dump()["sessions"]
     for number in range(1_000):
         pass_(f"more-{number}", "attention.needed", 7_200_000)
     assert len(window.dump()["sessions"]) <= 256

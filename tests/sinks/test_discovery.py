@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sessionpipe.sinks.discovery import DAY_MS, Discovery, read, unread, well_known
+from sessionpipe.sinks.discovery import DAY_MS, HOUR_MS, Discovery, read, remembered, unread, well_known
 
 URL = "https://board.example"
 NOW = 1_790_000_000_000
@@ -83,6 +84,7 @@ def test_a_file_that_cannot_be_read_means_the_defaults_and_says_why(status: int,
         ({"capabilities": ["control"]}, "does not take events"),
         ({"auth": ["mtls"]}, "bearer"),
         ({"endpoints": {"events": "http://elsewhere.example/in"}}, "can't be trusted"),
+        ({"batch": {"max_bytes": 100}}, "takes 100 bytes at once"),
     ],
 )
 def test_what_stops_a_sink_has_a_reason(changed: dict[str, Any], says: str) -> None:
@@ -96,6 +98,7 @@ def test_what_stops_a_sink_has_a_reason(changed: dict[str, Any], says: str) -> N
         ("in", "https://board.example/in"),
         ("https://other.example/in", "https://other.example/in"),
         ("//other.example/in", "https://board.example/api/sessionpipe/v1/events"),
+        ("//[", "https://board.example/api/sessionpipe/v1/events"),
         ("", "https://board.example/api/sessionpipe/v1/events"),
         (7, "https://board.example/api/sessionpipe/v1/events"),
     ],
@@ -109,13 +112,48 @@ def test_an_address_with_a_path_is_where_batches_go_whatever_the_file_says() -> 
     assert said(FULL, url="https://board.example/").events == "https://board.example/in"
 
 
-def test_it_is_asked_again_after_a_day_or_as_long_as_the_receiver_says_it_may_be_kept() -> None:
-    def kept(value: str) -> int:
-        return said(FULL, headers={"cache-control": value}).until_ms - NOW
+@pytest.mark.parametrize(
+    ("headers", "days"),
+    [
+        ({}, 1),
+        ({"cache-control": "max-age=60"}, 1),
+        ({"cache-control": "max-age=x"}, 1),
+        ({"cache-control": "max-age=-604800"}, 1),
+        ({"cache-control": "no-store, max-age=604800"}, 1),
+        ({"cache-control": "max-age=604800, no-cache"}, 1),
+        ({"cache-control": "s-maxage=604800"}, 1),
+        ({"cache-control": "public, max-age=604800"}, 7),
+        ({"cache-control": 'Max-Age="604800"'}, 7),
+        ({"cache-control": "max-age=604800", "age": "172800"}, 5),
+        ({"cache-control": "max-age=999999999"}, 30),
+    ],
+)
+def test_it_is_asked_again_after_a_day_or_as_long_as_the_receiver_says_it_may_be_kept(
+    headers: dict[str, str], days: int
+) -> None:
+    assert said(FULL, headers=headers).until_ms - NOW == days * DAY_MS
 
-    assert kept("max-age=60") == kept("no-store") == kept("") == kept("max-age=x") == DAY_MS
-    assert kept("public, max-age=604800") == 7 * DAY_MS
-    assert kept("max-age=999999999") == 30 * DAY_MS
+
+@pytest.mark.parametrize(("status", "hours"), [(404, 24), (301, 24), (401, 24), (500, 1), (503, 1), (429, 1)])
+def test_a_receiver_in_trouble_of_its_own_is_asked_again_sooner(status: int, hours: int) -> None:
+    assert read(URL, status, {}, b"", NOW).until_ms - NOW == hours * HOUR_MS
+
+
+def test_a_redirect_is_not_followed_and_where_it_pointed_is_said() -> None:
+    found = read(URL, 301, {"location": "https://u:p@www.board.example/x\x1b?key=1"}, b"", NOW)
+    assert found.problem == "HTTP 301, which points to https://www.board.example/x "
+
+
+def test_a_whole_number_may_be_written_as_a_float() -> None:
+    found = said({"protocol": [1.0], "max_tier": 2.0, "batch": {"max_events": 20.0, "max_bytes": 2e4}})
+    assert (found.refusal, found.max_tier, found.max_events, found.max_bytes) == (None, 2, 20, 20_000)
+
+
+def test_what_was_learnt_is_remembered_for_its_address_alone() -> None:
+    known = json.loads(msgspec.json.encode(said(FULL)))
+    assert remembered(known, URL) == said(FULL)
+    assert remembered(known, "https://other.example") is None
+    assert remembered({}, URL) is None and remembered({"url": 7}, URL) is None
 
 
 def test_it_is_due_at_its_time_and_when_the_clock_was_set_far_back() -> None:
@@ -139,5 +177,6 @@ def test_it_is_due_at_its_time_and_when_the_clock_was_set_far_back() -> None:
 @settings(max_examples=200, deadline=None)
 def test_whatever_a_receiver_says_the_bounds_hold(body: dict[str, Any]) -> None:
     found = said(body)
-    assert 1 <= found.max_events <= 1000 and 1024 <= found.max_bytes <= 4 << 20
+    assert 1 <= found.max_events <= 1000 and 1 <= found.max_bytes <= 4 << 20
+    assert found.refusal or found.max_bytes >= 1024
     assert found.events.startswith("https://")

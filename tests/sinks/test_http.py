@@ -21,7 +21,19 @@ from sessionpipe.sinks.base import Learned
 from sessionpipe.sinks.http import HttpSink, ask, outcome
 from sessionpipe.sinks.wire import Answer as WireAnswer
 from sessionpipe.sinks.wire import Wire
-from tests.receiver import Answer, Receiver
+from tests.receiver import (
+    Answer,
+    Receiver,
+    bomb,
+    cut,
+    drip,
+    drip_body,
+    endless,
+    garbage,
+    hang,
+    hang_up,
+    reset,
+)
 
 IDS = ("01K6ABCXYZ0123456789ABCDEF", "01K6ABCXYZ0123456789ABCDEG")
 BATCH = Batch("msg_1", tuple(json.dumps({"id": id_, "é": 1}).encode() for id_ in IDS), IDS)
@@ -267,6 +279,31 @@ def test_a_redirect_is_not_followed() -> None:
     assert other.requests == [] and other.asked == 0
 
 
+def test_what_the_receiver_refused_is_what_it_was_shown() -> None:
+    secret = "whsec_" + "QUJD" * 8
+    for shown, config in (
+        ("the token or the signature", {"token": TOKEN, "secret": secret}),
+        ("the signature", {"secret": secret}),
+        ("the token", {"token": TOKEN}),
+    ):
+        with Receiver(Answer(401)) as receiver:
+            target = sink(receiver.url, **config)
+            stopped = target.send(BATCH)
+            target.close()
+        assert isinstance(stopped, Pause) and f"refused {shown};" in stopped.reason
+
+
+def test_a_secret_that_is_none_is_waited_for_and_not_repeated(tmp_path: Path) -> None:
+    file = tmp_path / "secret"
+    file.write_text("whsec_" + "QUJDQ" + "UJDQUJD" + "Q")
+    with Receiver() as receiver:
+        target = sink(receiver.url, secret_file=str(file))
+        found = target.send(BATCH)
+        target.close()
+    assert isinstance(found, Retry) and "signing secret" in found.error and "QUJD" not in found.error
+    assert receiver.requests == []
+
+
 # --- tokens -----------------------------------------------------------------------------------------
 
 
@@ -326,47 +363,10 @@ def test_a_receiver_that_repeats_the_token_does_not_get_it_into_an_outcome(statu
 # --- receivers that misbehave -----------------------------------------------------------------------
 
 
-def hang_up(handler: BaseHTTPRequestHandler) -> None:
-    handler.connection.close()
+Raw = Callable[[BaseHTTPRequestHandler], None]
 
 
-def answer_in_part(handler: BaseHTTPRequestHandler) -> None:
-    handler.wfile.write(b'HTTP/1.1 202 Accepted\r\ncontent-length: 500\r\n\r\n{"accepted": 2')
-    handler.wfile.flush()
-
-
-def endless(handler: BaseHTTPRequestHandler) -> None:
-    handler.wfile.write(b"HTTP/1.1 202 Accepted\r\n\r\n")
-    try:
-        while True:
-            handler.wfile.write(b" " * 65536)
-    except OSError:
-        return
-
-
-def drip_headers(handler: BaseHTTPRequestHandler) -> None:
-    handler.wfile.write(b"HTTP/1.1 202 Accepted\r\n")
-    try:
-        while True:
-            handler.wfile.write(b"x-slow: 1\r\n")
-            handler.wfile.flush()
-            time.sleep(0.05)
-    except OSError:
-        return
-
-
-def drip_body(handler: BaseHTTPRequestHandler) -> None:
-    handler.wfile.write(b"HTTP/1.1 500 Oh\r\ncontent-length: 100000\r\n\r\n")
-    try:
-        while True:
-            handler.wfile.write(b" ")
-            handler.wfile.flush()
-            time.sleep(0.05)
-    except OSError:
-        return
-
-
-def send_to(raw: Callable[[BaseHTTPRequestHandler], None], deadline_s: float = 5.0) -> Outcome:
+def send_to(raw: Raw, deadline_s: float = 5.0) -> Outcome:
     with Receiver(Answer(raw=raw)) as receiver:
         target = sink(receiver.url, deadline_s=deadline_s)
         found = target.send(BATCH)
@@ -374,23 +374,31 @@ def send_to(raw: Callable[[BaseHTTPRequestHandler], None], deadline_s: float = 5
     return found
 
 
-def test_a_receiver_that_hangs_up_without_an_answer_gets_the_batch_again() -> None:
-    found = send_to(hang_up)
-    assert isinstance(found, Retry) and not found.connect
+@pytest.mark.parametrize("raw", [cut(202), drip_body(202), endless(202), bomb(202)])
+def test_an_answer_whose_body_cannot_be_read_is_what_its_status_says(raw: Raw) -> None:
+    assert isinstance(send_to(raw, deadline_s=0.4), Acked)
 
 
-def test_an_answer_cut_short_after_its_status_is_that_answer() -> None:
-    assert isinstance(send_to(answer_in_part), Acked)
+@pytest.mark.parametrize("status", [400, 403])
+def test_what_a_body_decides_is_not_decided_by_half_of_it(status: int) -> None:
+    for raw in (cut(status), drip_body(status)):
+        found = send_to(raw, deadline_s=0.4)
+        assert isinstance(found, Retry) and found.error == f"HTTP {status}, and why broke off"
 
 
-def test_an_endless_answer_is_read_no_further_than_it_is_worth() -> None:
-    assert isinstance(send_to(endless), Acked)
+def test_a_body_that_is_only_too_long_does_not_hold_a_batch_up_for_ever() -> None:
+    assert send_to(endless(400)) == Drop("HTTP 400")
 
 
-@pytest.mark.parametrize("raw", [drip_headers, drip_body])
-def test_an_answer_that_drips_is_cut_at_the_deadline(raw: Callable[[BaseHTTPRequestHandler], None]) -> None:
-    found = send_to(raw, deadline_s=0.4)
-    assert isinstance(found, Retry) and found.error in ("no answer within 0 s", "HTTP 500")
+@pytest.mark.parametrize("raw", [hang, drip])
+def test_a_receiver_that_is_too_slow_is_left_at_the_deadline(raw: Raw) -> None:
+    assert send_to(raw, deadline_s=0.4) == Retry("no answer within 0 s")
+
+
+@pytest.mark.parametrize("raw", [hang_up, reset, garbage])
+def test_a_receiver_that_says_nothing_that_is_an_answer_gets_the_batch_again(raw: Raw) -> None:
+    found = send_to(raw)
+    assert isinstance(found, Retry) and "broke off" in found.error and not found.connect
 
 
 def test_a_receiver_that_is_not_there_is_told_apart_from_one_that_fails() -> None:
@@ -421,6 +429,19 @@ def test_a_receiver_is_asked_once_a_day_and_what_it_said_is_kept() -> None:
         assert isinstance(target.learn(NOW + DAY), Learned) and receiver.asked == 2
         target.close()
         again.close()
+
+
+def test_a_receiver_that_was_refused_stays_refused_until_it_is_asked_again() -> None:
+    with Receiver(well_known={**WELL_KNOWN, "protocol": [2]}) as receiver:
+        wire = Wire({})
+        said = ask(receiver.url, NOW, wire)
+        wire.close()
+        target = sink(receiver.url, known=msgspec.to_builtins(said))
+        stopped = target.learn(NOW + 1)
+        assert isinstance(stopped, Pause) and "protocol 2" in stopped.reason
+        receiver.well_known = WELL_KNOWN
+        assert isinstance(target.learn(NOW + DAY), Learned)
+        target.close()
 
 
 def test_what_was_learnt_of_another_address_is_not_used() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import socket
 import ssl
@@ -9,11 +10,12 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sessionpipe.sinks.wire import LONGEST_ANSWER, Unreachable, Wire, proxy_for
-from tests.receiver import Answer, Receiver
+from tests.receiver import Answer, Receiver, cut_head, hang_up
 
 
 @pytest.fixture
@@ -42,6 +44,53 @@ def test_a_connection_the_receiver_closed_is_made_anew(wire: Wire) -> None:
         for _ in range(2):
             assert wire.request("POST", receiver.url, {}, b'{"events":[]}').status == 202
     assert len(receiver.requests) == 2
+
+
+def test_a_kept_connection_that_turns_out_to_be_closed_is_no_failure(wire: Wire) -> None:
+    with Receiver(Answer(202, {}), Answer(raw=hang_up), Answer(202, {"third": 1})) as receiver:
+        wire.request("POST", receiver.url, {}, b'{"events":[]}')
+        answer = wire.request("POST", receiver.url, {"x-sent": "1"}, b'{"events":[2]}')
+    assert answer.body == b'{"third": 1}'
+    first, second, third = receiver.requests
+    assert first.port == second.port != third.port
+    assert (second.body, second.headers["x-sent"]) == (third.body, third.headers["x-sent"])
+
+
+@pytest.mark.parametrize("answers", [[hang_up], [None, hang_up, hang_up], [None, cut_head]])
+def test_but_a_new_one_that_is_closed_is(wire: Wire, answers: list[Any]) -> None:
+    """Nor is a request repeated whose answer had begun."""
+    said = [Answer(202, {}) if raw is None else Answer(raw=raw) for raw in answers]
+    with Receiver(*said) as receiver:
+        if answers[0] is None:
+            wire.request("POST", receiver.url, {}, b'{"events":[]}')
+        with pytest.raises(Unreachable, match="broke off") as caught:
+            wire.request("POST", receiver.url, {}, b'{"events":[]}')
+    assert not caught.value.connect
+    assert len(receiver.requests) == len(answers)
+
+
+def test_a_name_that_takes_too_long_to_look_up_is_left_at_the_deadline(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    answered, asked = threading.Event(), []
+
+    def resolver(host: str, *_args: Any, **_options: Any) -> list[Any]:
+        asked.append(host)
+        answered.wait()
+        return []
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolver)
+    wire = Wire({}, deadline_s=0.2)
+    for _ in range(2):
+        with pytest.raises(Unreachable, match=r"looking up board\.example takes too long") as caught:
+            wire.request("GET", "https://board.example/")
+        assert caught.value.connect
+    # One that hangs is waited for, not joined by another.
+    assert asked == ["board.example"]
+    answered.set()
+    with pytest.raises(Unreachable, match=r"board\.example has no address"):
+        wire.request("GET", "https://board.example/")
+    wire.close()
 
 
 def test_a_receiver_that_takes_the_connection_and_says_nothing_is_left_at_the_deadline() -> None:
@@ -82,36 +131,89 @@ def test_something_that_does_not_speak_http_is_no_answer(wire: Wire) -> None:
         thread.join()
 
 
-def test_a_certificate_nobody_vouches_for_is_refused(tmp_path: Path, wire: Wire) -> None:
+# --- TLS --------------------------------------------------------------------------------------------
+
+
+class Secured:
+    """A server for one connection at a time, with a certificate for ``localhost`` that nobody knows."""
+
+    def __init__(self, folder: Path, openssl: str) -> None:
+        key, self.certificate = folder / "key.pem", folder / "cert.pem"
+        made = [
+            openssl,
+            "req",
+            "-x509",
+            "-newkey",
+            "rsa:2048",
+            "-nodes",
+            "-days",
+            "1",
+            "-subj",
+            "/CN=localhost",
+        ]
+        named = [
+            "-addext",
+            "subjectAltName=DNS:localhost",
+            "-keyout",
+            str(key),
+            "-out",
+            str(self.certificate),
+        ]
+        subprocess.run([*made, *named], check=True, capture_output=True)
+        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._context.load_cert_chain(self.certificate, key)
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self.port = self._server.getsockname()[1]
+        self.received: list[bytes] = []
+        self._ending = False
+        self._thread = threading.Thread(target=self._serve)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        while True:
+            connection, _ = self._server.accept()
+            with connection:
+                if self._ending:
+                    return
+                with (
+                    contextlib.suppress(OSError),
+                    self._context.wrap_socket(connection, server_side=True) as secured,
+                ):
+                    self.received.append(secured.recv(65536))
+                    secured.sendall(b"HTTP/1.1 202 Accepted\r\ncontent-length: 2\r\n\r\n{}")
+
+    def close(self) -> None:
+        self._ending = True
+        socket.create_connection(("127.0.0.1", self.port)).close()
+        self._thread.join()
+        self._server.close()
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     openssl = shutil.which("openssl")
     if openssl is None:
         pytest.skip("openssl, which makes the certificate, is not installed")
-    key, cert = tmp_path / "key.pem", tmp_path / "cert.pem"
-    made = [openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost"]
-    named = ["-addext", "subjectAltName=DNS:localhost", "-keyout", str(key), "-out", str(cert)]
-    subprocess.run([*made, *named], check=True, capture_output=True)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(cert, key)
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        received: list[bytes] = []
+    made = Secured(tmp_path_factory.mktemp("tls"), openssl)
+    yield made
+    made.close()
 
-        def serve() -> None:
-            connection, _ = server.accept()
-            with connection:
-                try:
-                    with context.wrap_socket(connection, server_side=True) as secured:
-                        received.append(secured.recv(65536))
-                except OSError:
-                    return
 
-        thread = threading.Thread(target=serve)
-        thread.start()
-        with pytest.raises(Unreachable, match=r"(?i)certificate") as caught:
-            wire.request(
-                "POST", f"https://localhost:{server.getsockname()[1]}/", {"authorization": "x"}, b"{}"
-            )
-        thread.join()
-    assert caught.value.connect and received == []
+def test_a_certificate_nobody_vouches_for_is_refused(secured: Secured, wire: Wire) -> None:
+    with pytest.raises(Unreachable, match=r"(?i)certificate verify failed") as caught:
+        wire.request("POST", f"https://localhost:{secured.port}/", {"authorization": "x"}, b"{}")
+    assert caught.value.connect and secured.received == []
+
+
+def test_an_authority_of_ones_own_is_named_as_for_any_program(
+    secured: Secured, wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(secured.certificate))
+    assert wire.request("GET", f"https://localhost:{secured.port}/").status == 202
+    received = len(secured.received)
+    with pytest.raises(Unreachable, match=r"(?i)certificate"):
+        wire.request("POST", f"https://127.0.0.1:{secured.port}/", {}, b"{}")
+    assert len(secured.received) == received
 
 
 # --- proxies ----------------------------------------------------------------------------------------
