@@ -12,9 +12,24 @@ from pathlib import Path
 APP = "sessionpipe"
 
 
+_original_umask: int | None = None
+
+
 def private_umask() -> None:
     """Make every file this process creates readable by its owner alone."""
-    os.umask(0o077)
+    global _original_umask
+    before = os.umask(0o077)
+    if _original_umask is None:
+        _original_umask = before
+
+
+def original_umask() -> int:
+    """The umask this process was started with: what a person's own command is to run with."""
+    if _original_umask is not None:
+        return _original_umask
+    current = os.umask(0o077)
+    os.umask(current)
+    return current
 
 
 def state_dir() -> Path:
@@ -69,6 +84,16 @@ class State:
         self.fifo = root / "worker.fifo"
         self.log = root / "log" / "sessionpipe.log"
         self.manifest = root / "install.json"
+        self.live = root / "live"
 
 
-__all__ = ["APP", "State", "config_dir", "data_dir", "make_private", "private_umask", "state_dir"]
+__all__ = [
+    "APP",
+    "State",
+    "config_dir",
+    "data_dir",
+    "make_private",
+    "original_umask",
+    "private_umask",
+    "state_dir",
+]

@@ -158,6 +158,15 @@ def test_a_file_in_its_place_is_an_error_that_names_it(tmp_path: Path) -> None:
     assert (tmp_path / "a").read_text() == "a file"
 
 
+def test_a_persons_own_command_gets_the_umask_this_process_was_started_with() -> None:
+    program = (
+        "import os; os.umask(0o027); from sessionpipe import paths; print(paths.original_umask(), os.umask(0o027)); "
+        "paths.private_umask(); paths.private_umask(); print(paths.original_umask(), os.umask(0))"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ran.stdout.split() == [str(0o027), str(0o027), str(0o027), str(0o077)]
+
+
 # --- below the state directory ------------------------------------------------------------------------
 
 
