@@ -266,7 +266,8 @@ def record_drafts(tx: Transaction, sessions: dict[tuple[str, str], Session], ite
     key = (first["harness"]["name"], first["session"]["id"])
     session = sessions.get(key)
     if session is None:
-        session = sessions[key] = tx.session(*key, item.job.at_ms)
+        # When it happened, where the payload says: by the time its hook runs a model may have answered.
+        session = sessions[key] = tx.session(*key, first["at_ms"])
     if session.forgotten_ms is not None and item.job.at_ms < session.forgotten_ms:
         return  # The person had it forgotten after this happened.
     state, emitted = fold(session.state, item.drafts)

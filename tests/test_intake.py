@@ -87,6 +87,20 @@ class TestBatches:
         bench.intake().run()
         assert {e["session"].get("title") for e in bench.events()} == {"mend the login page"}
 
+    def test_a_session_was_first_seen_when_it_happened_not_when_the_hook_ran(self, bench: Bench) -> None:
+        payload = {
+            "event": "agent_start",
+            "t": 1_000.5,
+            "ev": {},
+            "ctx": {"sessionId": "s"},
+            "run": {"id": "r"},
+        }
+        header = b"v=1\0harness=pi\0event=agent_start\0at_ms=1300\0cwd=/nowhere\0ppid=1\0\0"
+        bench.put(header + json.dumps(payload).encode())
+        bench.intake().run()
+        (session,) = bench.outbox.sessions()
+        assert (session.harness, session.first_ms) == ("pi", 1_000)
+
     @pytest.mark.parametrize("field", ["prompt_id", "tool_use_id", "agent_id"])
     def test_an_id_that_is_a_credential_is_neither_sent_nor_remembered(
         self, bench: Bench, tmp_path: Path, field: str
