@@ -6,9 +6,13 @@
 // without a terminal; and where sessionpipe is gone, nothing happens at all.
 
 import { spawn, spawnSync } from "node:child_process";
-import { accessSync, constants } from "node:fs";
+import { accessSync, constants, mkdirSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 
 const LAUNCHER = "@LAUNCHER@";
+
+// Pi was run by `sessionpipe ingest pi -- pi --mode json …`, which tells all of this from Pi's own stream.
+const INGESTED = process.env.SESSIONPIPE_INGEST === String(process.ppid);
 
 const TEXT = 64 * 1024; // the longest string that is passed on, in UTF-16 units
 const TOTAL = 256 * 1024; // of all strings of one event together
@@ -32,6 +36,7 @@ export default function sessionpipe(pi) {
   let run = null; // the protocol's turn: from the first agent_start after idle to agent_settled
   let next = {}; // what the next run will have been started by
   let closed = false;
+  let since; // when the session began to be told
   let version;
   const args = new Map(); // the arguments of calls that have not ended
 
@@ -43,7 +48,7 @@ export default function sessionpipe(pi) {
   function on(event, handler) {
     const guarded = (ev, ctx) => {
       // Handlers of an extension that was reloaded, or whose session is over, say nothing more.
-      if (closed) return undefined;
+      if (closed || (INGESTED && ctx?.mode === "json")) return undefined;
       try {
         return handler(ev ?? {}, ctx);
       } catch {
@@ -67,6 +72,8 @@ export default function sessionpipe(pi) {
 
   on("session_start", (ev, ctx) => {
     if (ev.reason === "reload") return;
+    since = Date.now();
+    mark(ctx, { since });
     tell("session_start", pick(ev, ["reason", "previousSessionFile"]), ctx);
   });
 
@@ -75,6 +82,7 @@ export default function sessionpipe(pi) {
       closed = true;
       return;
     }
+    mark(ctx, { since, until: Date.now() });
     tell("session_shutdown", pick(ev, ["reason"]), ctx);
     closed = true;
     return ev.reason === "quit" ? drained() : undefined;
@@ -138,6 +146,22 @@ export default function sessionpipe(pi) {
   }
 
   on("session_compact", (ev, ctx) => tell("session_compact", pick(ev, ["reason"]), ctx));
+}
+
+// Where Pi's output may be read as a stream, say before its first message that hooks tell this session:
+// `sessionpipe ingest` leaves it to them, and nothing is told twice.
+function mark(ctx, when) {
+  try {
+    if (ctx.mode !== "json" && ctx.mode !== "rpc") return;
+    const id = ctx.sessionManager.getSessionId();
+    if (!/^[A-Za-z0-9._:-]{1,128}$/.test(id)) return;
+    accessSync(LAUNCHER, constants.X_OK);
+    const folder = join(dirname(dirname(LAUNCHER)), "live");
+    mkdirSync(folder, { recursive: true, mode: 0o700 });
+    writeFileSync(join(folder, `pi-${id}`), JSON.stringify({ pid: process.pid, ...when }), { mode: 0o600 });
+  } catch {
+    // Without a mark, both tell it.
+  }
 }
 
 function context(ctx, event) {

@@ -28,24 +28,34 @@ class Stage:
 
     def __init__(self, root: Path, launcher: str = '{ printf "%s " "$@"; cat; echo; } >> "$0.calls"') -> None:
         self.root = root
-        self.launcher = root / "sessionpipe-hook"
+        self.launcher = root / "state" / "bin" / "sessionpipe-hook"
+        self.launcher.parent.mkdir(parents=True)
         self.launcher.write_text(f"#!/bin/sh\n{launcher}\n")
         self.launcher.chmod(0o700)
         self.extension = root / "extension.mjs"
         self.extension.write_text(targets()["pi"].content(self.launcher))
 
-    def play(self, recording: Path, *how: str) -> dict[str, Any]:
+    def play(self, recording: Path, *how: str, **env: str) -> dict[str, Any]:
         done = subprocess.run(
-            [node(18), PLAYER, self.extension, recording, *how], capture_output=True, text=True, timeout=60
+            [node(18), PLAYER, self.extension, recording, *how],
+            env={**os.environ, **env},
+            capture_output=True,
+            text=True,
+            timeout=60,
         )
         assert (done.returncode, done.stderr) == (0, "")
         told: dict[str, Any] = json.loads(done.stdout or "{}")
         return told
 
-    def play_lines(self, lines: list[dict[str, Any]], *how: str) -> dict[str, Any]:
+    def play_lines(self, lines: list[dict[str, Any]], *how: str, **env: str) -> dict[str, Any]:
         recording = self.root / "recording.ndjson"
         recording.write_text("".join(json.dumps(line) + "\n" for line in lines))
-        return self.play(recording, *how)
+        return self.play(recording, *how, **env)
+
+    def marks(self) -> dict[str, dict[str, Any]]:
+        """What says which sessions hooks tell."""
+        folder = self.root / "state" / "live"
+        return {path.name: json.loads(path.read_text()) for path in folder.glob("*")}
 
     def calls(self) -> list[dict[str, Any]]:
         """The payloads posted, in order; each call's words are checked against its payload."""
@@ -63,8 +73,8 @@ def stage(tmp_path: Path) -> Stage:
     return Stage(tmp_path)
 
 
-def line(event: str, at: int = 1_795_974_777_507, **ev: Any) -> dict[str, Any]:
-    ctx = {"mode": "tui", "cwd": "/src", "sessionId": "s", "model": "p/m", "entries": 2}
+def line(event: str, at: int = 1_795_974_777_507, mode: str = "tui", **ev: Any) -> dict[str, Any]:
+    ctx = {"mode": mode, "cwd": "/src", "sessionId": "s", "model": "p/m", "entries": 2}
     return {"event": event, "t": at, "ev": {"type": event, **ev}, "ctx": ctx}
 
 
@@ -170,6 +180,61 @@ def test_any_event_is_posted_in_bounded_size(stage: Stage, ev: dict[str, Any]) -
     assert told["answers"] == ["undefined"]
     assert [call["event"] for call in stage.calls()][:2] == events[:2]
     assert all(len(json.dumps(call)) < 700_000 for call in stage.calls())
+
+
+# --- beside `sessionpipe ingest pi` -------------------------------------------------------------------
+
+
+def session(mode: str) -> list[dict[str, Any]]:
+    started = line("session_start", mode=mode, reason="startup")
+    return [started, line("session_shutdown", at=1_795_974_778_000, mode=mode, reason="quit")]
+
+
+@pytest.mark.parametrize("mode", ["json", "rpc"])
+def test_where_a_stream_may_be_read_a_mark_says_that_hooks_tell_the_session(stage: Stage, mode: str) -> None:
+    stage.play_lines(session(mode)[:1], "exit")
+    (mark,) = stage.marks().values()
+    assert "until" not in mark
+    stage.play_lines(session(mode))
+    (mark,) = stage.marks().values()
+    assert list(stage.marks()) == ["pi-s"]
+    assert (mark["since"], mark["until"]) == (1_795_974_777_507, 1_795_974_778_000)
+    path = stage.root / "state" / "live" / "pi-s"
+    assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+
+
+@pytest.mark.parametrize("mode", ["tui", "print"])
+def test_where_there_is_no_stream_there_is_no_mark(stage: Stage, mode: str) -> None:
+    stage.play_lines(session(mode))
+    assert stage.marks() == {}
+    assert len(stage.calls()) == 2
+
+
+def test_without_a_launcher_nothing_tells_the_session_and_there_is_no_mark(stage: Stage) -> None:
+    stage.launcher.unlink()
+    assert stage.play_lines(session("json"))["answers"] == ["undefined"]
+    assert stage.marks() == {}
+
+
+def test_a_mark_that_cannot_be_made_is_no_trouble(stage: Stage) -> None:
+    (stage.root / "state" / "live").write_text("in the way")
+    assert stage.play_lines(session("json"))["answers"] == ["undefined"]
+    assert len(stage.calls()) == 2
+
+
+def test_run_by_ingest_it_leaves_the_stream_to_tell_what_happens(stage: Stage) -> None:
+    stage.play_lines(session("json"), SESSIONPIPE_INGEST=str(os.getpid()))
+    assert (stage.calls(), stage.marks()) == ([], {})
+    # There is no stream to tell it, or it doesn't say whose it is.
+    for mode in ("print", "rpc"):
+        stage.play_lines(session(mode), SESSIONPIPE_INGEST=str(os.getpid()))
+    assert len(stage.calls()) == 4
+
+
+def test_a_pi_that_another_one_runs_under_ingest_is_none_of_its(stage: Stage) -> None:
+    """What the agent runs inherits the variable, and prints to the agent."""
+    stage.play_lines(session("json"), SESSIONPIPE_INGEST="1")
+    assert len(stage.calls()) == 2
 
 
 @pytest.mark.parametrize(
