@@ -1,7 +1,7 @@
 """Secrets known by what is said about them: ``NAME=value``, ``--flag value``, "the password is ...". Pure.
 
-One regular expression over the lower-cased text finds every place where a name that may name a
-secret is followed by a sign, and every keyword of :mod:`.shapes`; only those places are looked at.
+:func:`look` looks at one place where a stem of such a name stands ("pass", "token"), and a bounded way
+around it. :mod:`.names` says what the name means, :mod:`.values` what the value looks like.
 """
 
 from __future__ import annotations
@@ -11,105 +11,53 @@ from collections.abc import Iterable
 from functools import cache
 from typing import NamedTuple
 
-from sessionpipe.privacy import shapes, values
+from sessionpipe.privacy import values
 from sessionpipe.privacy.names import Kind, kind
 from sessionpipe.privacy.rules import load
-from sessionpipe.privacy.shapes import Span
+
+Span = tuple[int, int]
 
 _NAME = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-."
 #: Between a name and the sign: quotes (escaped ones too), brackets, Markdown's stars.
 _CLOSERS = r"""["'`\\\])*]{0,8}+"""
 _SIGN = (
     # "name": ..., "value": as in lists of variables
-    r"""(?>(?:\s|\\n|,){1,40})["'\\]{0,4}+value["'\\]{0,4}+[ \t]{0,4}+[:=]"""
+    r"""(?>(?:\s|\\n|,){1,40})["'\\]{0,4}+[Vv]alue["'\\]{0,4}+[ \t]{0,4}+[:=]"""
     r"""|[ \t]{0,16}+(?:=>|:=|[=!]==?|\|\|=?|\?\??=?|->|\|(?=[ \t])|=|:(?!:))\*{0,2}+"""
     r"""|\t{1,4}+(?=[^\s|=:])|>|[ \t]{0,4}+,[ \t]{0,4}+(?=["'`\\])"""
 )
+#: From a stem to the sign behind its name, or to the space there.
+_AFTER = re.compile(
+    rf"(?P<rest>[A-Za-z0-9_.\-]{{0,48}}+)(?:(?P<closers>{_CLOSERS})(?P<sign>{_SIGN})|(?=[ \t]))"
+)
 _WORD = r"""[^\s.!?:=;,"'`]{1,30}"""
-_LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
+_LONGEST_NAME = 64
 
 
-def lowered(text: str) -> str:
-    """``text`` in lower case, character by character, so that places are the same in both."""
-    low = text.lower()
-    # Two characters become one or the reverse for a handful of letters of the world, İ among them.
-    return low if len(low) == len(text) else text.translate(_LOWER)
+def look(text: str, at: int) -> tuple[list[Span], int, int]:
+    """The secret that the name with a stem at ``at`` tells of.
 
-
-class _Scan(NamedTuple):
-    """The one pass: its pattern, and what the last group of a match says was found."""
-
-    pattern: re.Pattern[str]
-    #: By group: a way to look closer, or a keyword.
-    found: dict[int, str | tuple[str, str]]
-
-
-@cache
-def _scan() -> _Scan:
-    rules = load("secrets@1")
-    names, prose = rules["names"], rules["prose"]
-    stems, nouns = _either(names["stems"]), _either(prose["nouns"])
-    assigned = rf"([a-z0-9_.\-]{{0,48}}+)({_CLOSERS})({_SIGN})"
-    named = rf"(?=[a-z][a-z0-9_-]{{0,40}}(?:{stems})|(?:{stems}))([a-z][a-z0-9_-]{{1,60}}+)"
-    flag = rf"(?<![\w\]-]-)-?+{named}[ \t]{{1,4}}+(?=[^\s=:|&>-])"
-    said = rf"s?(?:[ \t]{_WORD}){{0,6}}?[ \t]{{1,3}}(?:{_either(prose['verbs'])}):?[ \t]{{1,3}}()"
-    rows: list[tuple[str | tuple[str, str], str, str]] = [
-        *(((word, then), word, f"()(?={then})" if then else "()") for word, then in shapes.keywords()),
-        *(("assigned", stem, assigned) for stem in names["stems"]),
-        ("flag", "-", flag),
-        *(("said", noun, said) for noun in prose["nouns"]),
-        *(("said", word, rf"[ \t](?:the[ \t])?(?:{nouns})[ \t]()") for word in prose["before"]),
-    ]
-    # Each word is looked for at its rarest letter, what comes before it being looked back at, and
-    # each alternative begins with that letter: `re` then skips, in C, all that cannot begin one.
-    letters: dict[str, list[tuple[str | tuple[str, str], str]]] = {}
-    for what, word, rest in rows:
-        at = min(range(len(word)), key=lambda index: _RARITY.find(word[index]))
-        back = f"(?<={re.escape(word)})" if at else ""
-        letters.setdefault(word[at], []).append((what, re.escape(word[at + 1 :]) + back + rest))
-    branches, found, groups = [], {}, 0
-    for letter, same in letters.items():
-        for what, _ in same:
-            groups += 3 if what == "assigned" else 1
-            found[groups] = what
-        branches.append(f"{re.escape(letter)}(?:{'|'.join(rest for _, rest in same)})")
-    return _Scan(re.compile("|".join(branches)), found)
-
-
-#: Letters and signs of code, JSON and prose, rarest first.
-_RARITY = "&^!;|?@~$+%*<>#`][jqz=}{k/(v)wxb\\.'-gypfmuc_:h,ldrnsoiat\"e0123456789 "
+    With it, where its name or its value ends, and, for a sentence, how far it was read (else 0).
+    """
+    after = _AFTER.match(text, at)
+    if after is None:
+        return [], at, 0
+    end = after.end("rest")
+    name, start = _whole_name(text, at, end)
+    reach = 0
+    if after["sign"] is not None:
+        span = _assigned(text, name, start, after)
+    elif name.startswith("-"):
+        span = _flag(text, name, start, end)
+    elif leads := _noun(text, name, start):
+        span, reach = _said(text, end, leads), end + _SENTENCE
+    else:
+        return [], end, 0
+    return ([span], span[1], reach) if span else ([], end, reach)
 
 
 def _either(words: Iterable[str]) -> str:
     return "|".join(map(re.escape, sorted(words, key=len, reverse=True)))
-
-
-class Found(NamedTuple):
-    """What one pass over a text found: the secrets, and the keywords that call for other rules."""
-
-    spans: list[Span]
-    keywords: set[tuple[str, str]]
-
-
-def find(text: str) -> Found:
-    """The secrets that names and sentences tell of in ``text``, and the keywords of the other rules."""
-    pattern, found = _scan()
-    spans: list[Span] = []
-    words: set[tuple[str, str]] = set()
-    low = lowered(text)
-    at = 0
-    while match := pattern.search(low, at):
-        at = match.end()
-        what = found[match.lastindex or 0]
-        if isinstance(what, tuple):
-            words.add(what)
-        elif span := _LOOK[what](text, match):
-            spans.append(span)
-            # What stands inside a secret goes with it.
-            at = max(at, span[1])
-        else:
-            at = match.start() + 1  # A keyword may stand inside a name.
-    return Found(spans, words)
 
 
 #: Unquoted values: in a program, in a query, and on a line of their own, up to an escape in them.
@@ -148,18 +96,16 @@ class _Place(NamedTuple):
     name_quoted: bool
 
 
-def _assigned(text: str, match: re.Match[str]) -> Span | None:
-    sign_group = match.lastindex or 0
-    start, end = match.start(), match.end(sign_group - 2)
-    name, start = _whole_name(text, start, end)
+def _assigned(text: str, name: str, start: int, after: re.Match[str]) -> Span | None:
     before = text[start - 1 : start]
     found = _two_words(text, start, name) if before == " " and name.isalpha() else kind(name.strip("-_."))
     if found is None or text.startswith("://", max(0, start - 3)):
         return None  # A user in a URL is the URL's.
-    sign = match[sign_group].strip(" \t*")
-    at = match.end()
+    sign = after["sign"].strip(" \t*")
+    at = after.end()
+    name_quoted = bool(after["closers"])
     if sign == ">":
-        return _xml(text, at, found) if before == "<" and not match[sign_group - 1] else None
+        return _xml(text, at, found) if before == "<" and not name_quoted else None
     if sign == ":":
         if text.startswith("//", at):
             return None
@@ -169,7 +115,7 @@ def _assigned(text: str, match: re.Match[str]) -> Span | None:
     constant = len(name) >= 3 and name == name.upper()
     first_on_line = start == 0 or before in "\n" or text[start - 2 : start] == "\\n"
     strict = tight and (constant or name.startswith("--") or before in ("?", "&", ";") or first_on_line)
-    place = _Place(found, strict, sign, bool(match[sign_group - 1]))
+    place = _Place(found, strict, sign, name_quoted)
     value = _VALUE.match(text, at)
     if value is None or (found == "key" and "cookie" in name.lower()):
         return None  # A cookie has a rule of its own.
@@ -180,7 +126,7 @@ def _assigned(text: str, match: re.Match[str]) -> Span | None:
 
 
 def _whole_name(text: str, start: int, end: int) -> tuple[str, int]:
-    back = text[max(0, start - 64) : start]
+    back = text[max(0, start - _LONGEST_NAME) : start]
     kept = len(back.rstrip(_NAME))
     first = start - (len(back) - kept)
     # The letter of an escaped line end belongs to the escape, not to the name.
@@ -306,17 +252,19 @@ def _may_go(content: str, found: Kind) -> bool:
     return len(content) >= 16 and values.is_generated(content) and not values.is_digest(content)
 
 
-def _flag(text: str, match: re.Match[str]) -> Span | None:
+def _flag(text: str, name: str, start: int, end: int) -> Span | None:
     """``--password VALUE``."""
-    found = kind(text[slice(*match.span(match.lastindex or 0))])
-    value = _VALUE.match(text, match.end())
-    if found is None or value is None:
+    if text[start - 1 : start] == "]" or not name.lstrip("-")[:1].isalpha():
+        return None
+    found = kind(name.lstrip("-"))
+    value = _VALUE.match(text, end)
+    if found is None or value is None or text[value.end() : value.end() + 1] in _NO_ARGUMENT:
         return None
     place = _Place(found, False, " ", False)
     if value["quote"]:
         return _quoted(text, value, place)
-    start = value.start("bare")
-    bare = _unquoted(text, start, _IN_PROGRAM).rstrip(".,;:!?)")
+    begin = value.start("bare")
+    bare = _unquoted(text, begin, _IN_PROGRAM).rstrip(".,;:!?)")
     if (
         not bare
         or values.is_placeholder(bare)
@@ -327,22 +275,53 @@ def _flag(text: str, match: re.Match[str]) -> Span | None:
         return None
     if found == "key" and (not values.is_generated(bare) or values.is_digest(bare)):
         return None
-    return start, start + len(bare)
+    return begin, begin + len(bare)
 
 
-def _prose(text: str, match: re.Match[str]) -> Span | None:
+_NO_ARGUMENT = tuple("=:|&>-")
+
+
+@cache
+def _prose() -> tuple[frozenset[str], frozenset[str], re.Pattern[str]]:
+    """The nouns that name a secret, the words before one that need no verb, and what leads to the value."""
+    words = load("secrets@1")["prose"]
+    verbs = re.compile(rf"(?:[ \t]{_WORD}){{0,6}}?[ \t]{{1,3}}(?i:{_either(words['verbs'])}):?[ \t]{{1,3}}")
+    return frozenset(words["nouns"]), frozenset(words["before"]), verbs
+
+
+def _noun(text: str, name: str, start: int) -> list[str]:
+    """The words before a noun that names a secret, the noun last; none when it names none."""
+    nouns, _, _ = _prose()
+    noun = name.lower()
+    words = text[max(0, start - 32) : start].lower().split()
+    if noun not in nouns and noun.removesuffix("s") not in nouns:
+        if not words or f"{words[-1]} {noun.removesuffix('s')}" not in nouns:
+            return []
+        words.pop()
+    return [*words, noun]
+
+
+# How far a sentence is read: six words, a verb and a value.
+_SENTENCE = 256
+
+
+def _said(text: str, end: int, leads: list[str]) -> Span | None:
     """A sentence that says a secret: only a value that looks generated is one."""
-    at = match.end()
+    _, befores, verbs = _prose()
+    verb = verbs.match(text, end)
+    if verb and (span := _told(text, verb.end(), 0)):
+        return span
+    before = [word for word in leads[:-1] if word != "the"][-1:]
+    return _told(text, end + 1, 8) if before and before[0] in befores else None
+
+
+def _told(text: str, at: int, shortest: int) -> Span | None:
     opening = _OPENING.match(text, at)
     at = opening.end() if opening else at
     word = _unquoted(text, at, _ON_LINE).rstrip(".,;:!?)*")
-    verbless = not match[0].rstrip().endswith(tuple(load("secrets@1")["prose"]["verbs"]))
     if values.is_placeholder(word) or not values.is_generated(word) or values.is_digest(word) or "(" in word:
         return None
-    if verbless and len(word) < 8:
-        return None
-    return at, at + len(word)
+    return (at, at + len(word)) if len(word) >= shortest else None
 
 
 _OPENING = re.compile(r"""\\{0,3}["'`(*]{0,3}""")
-_LOOK = {"assigned": _assigned, "flag": _flag, "said": _prose}

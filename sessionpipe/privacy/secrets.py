@@ -14,29 +14,31 @@ from bisect import bisect_right
 from itertools import accumulate
 from typing import Any
 
-from sessionpipe.privacy import assignments, shapes, values, walk
+from sessionpipe.privacy import engine, values, walk
 from sessionpipe.privacy.names import kind
 from sessionpipe.privacy.shapes import Span
 from sessionpipe.privacy.values import MARK
 
 RULESET = "secrets@1"
 #: The revision of the rules, kept with each stored event; equal to ``revision`` in the ruleset.
-RULESET_VERSION = 1
+RULESET_VERSION = 2
 
 # Shorter than any secret with what names it ("pw=x" says nothing).
 _SHORTEST = 8
 _ROUNDS = 4
-_ESCAPES = ("\x1b", "u001b", "x1b", "033", "\\e")
-_ANSI = re.compile(r"(?:\x1b|\\u001b|\\x1b|\\033|\\e)\[[0-9;:]{0,24}[A-Za-z]")
 
 
 def redact(text: str) -> str:
     """``text`` with every secret replaced by ``[redacted]``; the same object when it has none."""
     # What was hidden behind one secret may show once it is gone; hardly ever, and then once.
     for _ in range(_ROUNDS):
-        if len(text) < _SHORTEST or not (spans := _spans(text)):
+        if len(text) < _SHORTEST:
             return text
-        text = _replaced(text, spans)
+        spans, again = engine.find(text)
+        if spans:
+            text = _replaced(text, spans)
+        if not again:
+            return text
     return text
 
 
@@ -44,53 +46,10 @@ def _replaced(text: str, spans: list[Span]) -> str:
     parts: list[str] = []
     at = 0
     for start, end in spans:
-        parts += (text[at:start], MARK)
+        parts.append(text[at:start])
         at = end
-    return "".join((*parts, text[at:]))
-
-
-def _spans(text: str) -> list[Span]:
-    """Where the secrets of ``text`` are, in order, none touching another."""
-    if any(sign in text for sign in _ESCAPES) and _ANSI.search(text):
-        # A terminal's colour codes stick to a token or split it: look at the words between them,
-        # then once more as if they were not there.
-        found = _found(_ANSI.sub(lambda code: "\0" * len(code[0]), text)) + _without_ansi(text)
-    else:
-        found = _found(text)
-    found.sort()
-    merged: list[Span] = []
-    for start, end in found:
-        if merged and start < merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
-        elif end > start:
-            merged.append((start, end))
-    return merged
-
-
-def _found(text: str) -> list[Span]:
-    spans, words = assignments.find(text)
-    for rule in shapes.token_rules(text) + (shapes.keyword_rules(words) if words else []):
-        spans += rule.search(text)
-    return spans
-
-
-def _without_ansi(text: str) -> list[Span]:
-    kept: list[str] = []
-    plain_at, text_at = [0], [0]
-    at = length = 0
-    for code in _ANSI.finditer(text):
-        kept.append(text[at : code.start()])
-        length += code.start() - at
-        at = code.end()
-        plain_at.append(length)
-        text_at.append(at)
-    kept.append(text[at:])
-
-    def place(index: int) -> int:
-        step = bisect_right(plain_at, index) - 1
-        return text_at[step] + index - plain_at[step]
-
-    return [(place(start), place(end - 1) + 1) for start, end in _found("".join(kept))]
+    parts.append(text[at:])
+    return MARK.join(parts)
 
 
 def redact_value(obj: Any) -> Any:
@@ -106,7 +65,7 @@ def redact_value(obj: Any) -> Any:
         return obj
     # One pass over all strings together decides; a line end between two of them joins nothing.
     strings = walk.strings(obj)
-    spans = _spans("\n".join(strings))
+    spans = engine.find("\n".join(strings)).spans
     if not spans and not any(len(one) <= 64 and kind(one) for one in strings):
         return obj
     dirty = _touched(strings, spans)

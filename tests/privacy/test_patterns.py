@@ -14,7 +14,7 @@ import pytest
 
 import sessionpipe
 from sessionpipe.paths import data_dir
-from sessionpipe.privacy import assignments, rules, shapes
+from sessionpipe.privacy import assignments, pem, prefilter, rules, shapes, urls
 
 SINGLE = {op.IN, op.LITERAL, op.NOT_LITERAL, op.ANY, op.CATEGORY, op.RANGE}
 
@@ -55,10 +55,10 @@ def patterns() -> Iterator[str]:
     """Whatever in our tables and our modules reads as a pattern with a possessive repeat."""
     for name in ("secrets@1", "pii@1"):
         yield from strings(rules.load(name))
-    for module in (assignments, shapes):
+    for module in (assignments, pem, prefilter, shapes, urls):
         for value in vars(module).values():
             if isinstance(value, re.Pattern):
-                yield value.pattern
+                yield value.pattern if isinstance(value.pattern, str) else value.pattern.decode()
     for path in Path(sessionpipe.__file__).parent.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Constant) and isinstance(node.value, (str, bytes)):
