@@ -30,7 +30,7 @@ from sessionpipe.stream.frames import Chunk, End, Frame, Gap, Incoming, Signal, 
 #: How much may wait for the reader.
 QUEUE_BYTES = 64 << 20
 #: How long what a signal has ended may go on sending.
-_LAST_WORDS_S = 0.5
+LAST_WORDS_S = 0.5
 #: How long what came may take to be copied, once a signal has come to us.
 _LEAVE_S = 2.0
 #: How long a command's output is waited for once it has ended: something it left behind may hold it open.
@@ -61,7 +61,8 @@ class Front:
 
     ``command``: run it and take its standard output, else take standard input; ``env`` is added to its
     environment. ``tee``: copy the stream to standard output. ``prints``: standard output is the reader's, and
-    the stream waits for it as for any filter.
+    the stream waits for it as for any filter. ``last_words``: for how many seconds a signal lets standard
+    input go on; a second signal, or a reader that leaves after the first, ends that.
     """
 
     def __init__(
@@ -72,12 +73,14 @@ class Front:
         env: Mapping[str, str] | None = None,
         tee: bool = False,
         prints: bool = False,
+        last_words: float = LAST_WORDS_S,
     ) -> None:
         self._reader = reader
         self._command = command
         self._env = env
         self._tee = tee
         self._prints = prints
+        self._last_words = last_words
         self._pid = 0
 
     def run(self) -> Ended:
@@ -165,7 +168,8 @@ class Front:
                     return None, min(came)
                 if report in ready:
                     if not (more := os.read(report, 1 << 16)):
-                        os.waitpid(self._pid, 0)
+                        with contextlib.suppress(ChildProcessError):
+                            os.waitpid(self._pid, 0)
                         break
                     got += more
             with contextlib.suppress(msgspec.DecodeError):
@@ -173,6 +177,13 @@ class Front:
             return None, None
         finally:
             os.close(report)
+
+    def _reader_left(self) -> bool:
+        """Whether the reader has ended; SIGCHLD is when to look."""
+        try:
+            return os.waitpid(self._pid, os.WNOHANG)[0] != 0
+        except ChildProcessError:
+            return True
 
     # --- while it runs ------------------------------------------------------------------------
 
@@ -191,6 +202,8 @@ class Front:
                 leave_at = now + _LEAVE_S
             if child is not None and over and stop_at is None:
                 stop_at = now + _LEFT_OPEN_S
+            if child is None and asked and self._reader_left():
+                stop_at, leave_at = now, min(leave_at or math.inf, now + _LEAVE_S)
             if (stop_at is not None and now >= stop_at) or (queue.dead and self._prints):
                 # What came already is still taken, and copied: whoever reads it may be slow.
                 copier.stop()
@@ -202,10 +215,12 @@ class Front:
                     child.take(number)
                 if number in ENDING:
                     queue.put(Signal(now_ms(), number))
-                    asked = True
                     if child is None:
                         by_signal = by_signal or number
-                        stop_at = min(stop_at or math.inf, time.monotonic() + _LAST_WORDS_S)
+                        words = 0.0 if asked else self._last_words
+                        stop_at = min(stop_at or math.inf, time.monotonic() + words)
+                        leave_at = min(leave_at or math.inf, stop_at + _LEAVE_S)
+                    asked = True
             if child is not None:
                 child.pass_on()
 
