@@ -180,7 +180,8 @@ class Delivering(Part):
         step = self._courier.step(now_ms, force=force)
         if step.connect_failed:
             self.failed_connections += 1
-        elif step.progress:
+        elif step.progress or step.connect_failed is False:
+            # It was reached, whatever it said.
             self.failed_connections = 0
         return step.progress, step.wait_until_ms
 

@@ -34,13 +34,13 @@ class Step(NamedTuple):
     """What a step came to.
 
     ``progress``: something changed, another step may do more at once. ``wait_until_ms``: when there
-    is something to try again (epoch ms); None when nothing is owed. ``connect_failed``: the receiver
-    could not even be reached from this process.
+    is something to try again (epoch ms); None when nothing is owed. ``connect_failed``: whether the
+    receiver could not even be reached from this process; None when that was not tried.
     """
 
     progress: bool
     wait_until_ms: int | None = None
-    connect_failed: bool = False
+    connect_failed: bool | None = None
 
 
 class Courier:

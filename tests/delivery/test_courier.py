@@ -193,7 +193,7 @@ def test_a_failure_climbs_the_ladder_and_survives_restarts(outbox: Outbox) -> No
 def test_a_wait_that_was_asked_for_is_kept_and_climbs_nothing(outbox: Outbox) -> None:
     record(outbox)
     here = desk(outbox, Scripted(Retry("HTTP 429", after_s=90)))
-    assert here.courier.step(NOW) == Step(False, NOW + 90_000)
+    assert here.courier.step(NOW) == Step(False, NOW + 90_000, False)
     assert here.state.failures == 0
     assert here.drain(NOW + 90_000) == Step(False)
     assert here.state.sent == 1
@@ -401,7 +401,8 @@ def test_a_receiver_that_cannot_be_reached_is_told_apart(outbox: Outbox) -> None
     here = desk(outbox, Scripted(Retry("no connection", connect=True), Retry("HTTP 500")))
     first = here.courier.step(NOW)
     assert first.connect_failed and first.wait_until_ms == NOW + 2_000
-    assert not here.courier.step(NOW + 2_000).connect_failed
+    assert here.courier.step(NOW + 1_000).connect_failed is None
+    assert here.courier.step(NOW + 2_000).connect_failed is False
 
 
 def test_a_failure_that_repeats_is_logged_once(outbox: Outbox) -> None:

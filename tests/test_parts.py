@@ -1,0 +1,43 @@
+"""The worker's threads: what a courier's part makes of its courier's steps (tests/test_worker.py has the rest)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from sessionpipe.config import SinkConfig
+from sessionpipe.delivery.courier import Step
+from sessionpipe.outbox import Outbox
+from sessionpipe.parts import Delivering
+
+UNREACHED, REACHED, IDLE, DONE = Step(False, 1, True), Step(False, 1, False), Step(False, 1), Step(True)
+
+
+@pytest.fixture
+def outbox(tmp_path: Path) -> Iterator[Outbox]:
+    made = Outbox.open(tmp_path / "outbox.db")
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize(
+    ("steps", "failed"),
+    [
+        ([UNREACHED, UNREACHED], 2),
+        ([UNREACHED, IDLE], 1),
+        ([UNREACHED, REACHED], 0),
+        ([UNREACHED, DONE, UNREACHED], 1),
+    ],
+)
+def test_connections_that_failed_in_a_row_are_counted_until_the_receiver_is_reached(
+    outbox: Outbox, steps: list[Step], failed: int
+) -> None:
+    part = Delivering(cast(Any, None), SinkConfig(name="board", kind="http", url="https://b.example"))
+    coming = iter(steps)
+    part._courier = cast(Any, type("Scripted", (), {"step": lambda _self, _now, force: next(coming)})())
+    for _ in steps:
+        part.step(outbox, 0, False)
+    assert part.failed_connections == failed
