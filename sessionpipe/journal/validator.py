@@ -7,6 +7,7 @@ still being recorded may be read at any time.
 
 from __future__ import annotations
 
+import stat
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
@@ -216,7 +217,7 @@ def _permissions(bundle: Bundle, found: _Findings) -> None:
             mode = place.lstat().st_mode
         except (OSError, ValueError):
             continue
-        if mode & 0o077:
+        if stat.S_ISDIR(mode) and mode & 0o077:
             found.add("permissions", "/".join(parts) or ".", f"it is {mode & 0o777:04o}, not 0700", warn=True)
 
 
@@ -532,7 +533,7 @@ class _Session:
                 self._add("start-missing", EVENTS, f"{record['type']}: {about} was not started", line.number)
             return
         if owner != span.owner or any(
-            mine not in (None, began) for mine, began in zip(ids, span.ids, strict=True)
+            None not in (mine, began) and mine != began for mine, began in zip(ids, span.ids, strict=True)
         ):
             message = f"{about} has another owner than at its start (line {span.line})"
             self._add("owner-changed", EVENTS, message, line.number)
