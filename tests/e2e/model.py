@@ -1,20 +1,26 @@
 """A model on loopback that says what a script tells it: the real agents talk to it, and to nobody else.
 
 A script is a list of turns, one for each request. A turn is a text to say, or a tool call as
-``(tool, arguments)``. It is spoken in the three dialects the agents use: chat completions (Pi),
-responses (Codex) and messages (Claude Code).
+``(tool, arguments)``; to Pi also a :class:`Held` text, or the status of a failure. It is spoken in the
+three dialects the agents use: chat completions (Pi), responses (Codex) and messages (Claude Code).
 """
 
 from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-Turn = str | tuple[str, dict[str, Any]]
+
+class Held(str):
+    """A text behind which nothing comes any more, until the one who asked goes away."""
+
+
+Said = str | tuple[str, dict[str, Any]]
+Turn = Said | int
 
 
 class Model(ThreadingHTTPServer):
@@ -31,6 +37,10 @@ class Model(ThreadingHTTPServer):
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.server_address[1]}"
+
+    def script(self, turns: list[Turn]) -> None:
+        """Say these; what is put into the list later is said, too."""
+        self._script = iter(turns)
 
     def turn(self, body: dict[str, Any]) -> Turn:
         with self._lock:
@@ -59,11 +69,11 @@ class _Handler(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["content-length"] or 0)) or b"{}")
         path = self.path.partition("?")[0]
         if path.endswith("/chat/completions"):
-            self._stream(_chat(self.server.turn(body)), named=False)
+            self._speak(body, _chat, named=False)
         elif path.endswith("/responses"):
-            self._stream(_responses(self.server.turn(body)), named=True)
+            self._speak(body, _responses, named=True)
         elif path.endswith("/messages") and body.get("stream"):
-            self._stream(_messages(self.server.turn(body)), named=True)
+            self._speak(body, _messages, named=True)
         else:
             self._answer({"input_tokens": 1} if "count_tokens" in path else {}, 200)
 
@@ -78,24 +88,35 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(text)
 
-    def _stream(self, events: list[dict[str, Any]], *, named: bool) -> None:
+    def _speak(
+        self, body: dict[str, Any], dialect: Callable[[Said], list[dict[str, Any]]], *, named: bool
+    ) -> None:
+        turn = self.server.turn(body)
+        if isinstance(turn, int):
+            self._answer({"error": {"message": "made up", "type": "server_error"}}, turn)
+            return
+        held = isinstance(turn, Held)
         text = ""
-        for event in events:
+        for event in dialect(turn)[: 1 if held else None]:
             text += f"event: {event['type']}\n" if named else ""
             text += f"data: {json.dumps(event)}\n\n"
-        text += "" if named else "data: [DONE]\n\n"
+        text += "" if named or held else "data: [DONE]\n\n"
         self.send_response(200)
         self.send_header("content-type", "text/event-stream")
         self.send_header("connection", "close")
         self.end_headers()
         self.wfile.write(text.encode())
         self.close_connection = True
+        if held:
+            self.connection.settimeout(60)
+            with suppress(OSError):
+                self.rfile.read(1)
 
     def log_message(self, format: str, *args: Any) -> None:
         pass
 
 
-def _chat(turn: Turn) -> list[dict[str, Any]]:
+def _chat(turn: Said) -> list[dict[str, Any]]:
     def chunk(delta: dict[str, Any], finish: str | None = None) -> dict[str, Any]:
         choice = {"index": 0, "delta": delta, "finish_reason": finish}
         return {
@@ -114,7 +135,7 @@ def _chat(turn: Turn) -> list[dict[str, Any]]:
     return [chunk({"role": "assistant", "tool_calls": [call]}), chunk({}, "tool_calls")]
 
 
-def _responses(turn: Turn) -> list[dict[str, Any]]:
+def _responses(turn: Said) -> list[dict[str, Any]]:
     item: dict[str, Any]
     if isinstance(turn, str):
         content = [{"type": "output_text", "text": turn, "annotations": []}]
@@ -139,7 +160,7 @@ def _responses(turn: Turn) -> list[dict[str, Any]]:
     ]
 
 
-def _messages(turn: Turn) -> list[dict[str, Any]]:
+def _messages(turn: Said) -> list[dict[str, Any]]:
     usage = {"input_tokens": 1, "output_tokens": 1}
     message = {"id": "msg_1", "type": "message", "role": "assistant", "model": "made-up", "content": []}
     if isinstance(turn, str):

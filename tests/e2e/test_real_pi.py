@@ -116,7 +116,9 @@ def test_the_session_is_told_whole_through_the_pipeline(
         "files.changed",
         "turn.ended",
         "session.ended",
+        "turn.transcript",
     ]
+    assert told[-1]["data"] | {"user": "Do things", "assistant": "All done."} == told[-1]["data"]
     assert [event["session"]["seq"] for event in told] == list(range(len(told)))
     assert {event["session"]["model"] for event in told} == {"made-up"}
     assert {event["session"]["cwd"] for event in told} == {str(Path("~") / "work")}
