@@ -275,7 +275,10 @@ class Courier:
                     self._log("warning", f"the receiver takes at most tier {tier}; sending no more than that")
                 return Step(True)
             case LowerTier(tier):
-                reason = f"the receiver refuses tier {self._tier(state)} and says it takes tier {tier}"
+                reason = (
+                    f"the receiver refuses tier {self._tier(state)}, and says that it takes tier {tier};"
+                    f" `sessionpipe sinks set {state.name} --tier` with a lower one goes on"
+                )
                 return self._settle(state, packed, Pause(reason), now_ms)
             case _:
                 assert_never(outcome)

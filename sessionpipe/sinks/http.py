@@ -70,7 +70,7 @@ class HttpSink(Sink):
         except Unreachable as error:
             if self._known is None:
                 # Nothing is known of it yet, and it can't be spoken to anyway.
-                return Retry(str(error), connect=error.connect)
+                return Retry(str(error), connect=True)
             said = msgspec.structs.replace(self._known, asked_ms=now_ms, until_ms=now_ms + discovery.DAY_MS)
         if said.problem is not None and self._known is not None and self._known.problem is None:
             # What it said when it could be read is a better guide than the defaults.
@@ -114,9 +114,15 @@ class HttpSink(Sink):
             name=self._config.name,
             url=self._said().events,
             now_s=self._clock(),
-            authorized=token is not None,
-            signed=secret is not None,
+            shown=self._shown(token, secret),
         )
+
+    def _shown(self, token: str | None, secret: str | None) -> str:
+        """What the receiver was shown of the person's credentials, in words."""
+        named = [] if token is None else ["the token"]
+        if token is not None and self._config.token_env is not None:
+            named = [f"the token that {self._config.token_env} held when the worker was started"]
+        return " or ".join(named + ([] if secret is None else ["the signature"]))
 
     def forgets(self) -> bool:
         """Whether the receiver says that it erases a session it is told to forget."""
@@ -138,8 +144,17 @@ class HttpSink(Sink):
 
 
 def ask(url: str, now_ms: int, wire: Wire) -> Discovery:
-    """Read the receiver's well-known file. Raises :class:`Unreachable`. No credential is sent with it."""
-    answer = wire.request("GET", discovery.well_known(url))
+    """Read the receiver's well-known file; no credential is sent with it.
+
+    Raises :class:`Unreachable` when the receiver can't be connected to. One that can, and gives no
+    answer here, may take events all the same.
+    """
+    try:
+        answer = wire.request("GET", discovery.well_known(url))
+    except Unreachable as error:
+        if error.connect:
+            raise
+        return discovery.unread(url, str(error), now_ms, discovery.HOUR_MS)
     return discovery.read(url, answer.status, answer.headers, answer.body, now_ms)
 
 
@@ -153,8 +168,7 @@ def outcome(
     name: str = "NAME",
     url: str = "",
     now_s: float = 0.0,
-    authorized: bool = True,
-    signed: bool = False,
+    shown: str = "the token",
 ) -> Outcome:
     """What ``answer`` to a batch of the events ``sent`` (ids) means: the binding's error table. Pure.
 
@@ -183,7 +197,6 @@ def outcome(
         case 400:
             return Drop(f"HTTP 400{because}")
         case 401:
-            shown = " or ".join(("the token",) * authorized + ("the signature",) * signed)
             told = f"refused {shown}" if shown else "wants a token"
             return Pause(f"HTTP 401: the receiver {told}{because}; {_resume(name)}")
         case 403 if said.get("reason") == "tier_above_max" and (tier := _tier(said)) is not None:

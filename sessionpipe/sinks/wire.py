@@ -85,6 +85,7 @@ class Wire:
         """
         target = _target(url)
         sent = {
+            "host": _host(target),
             "accept": "application/json",
             "accept-encoding": "identity",
             "user-agent": f"sessionpipe/{__version__}",
@@ -199,6 +200,12 @@ def _target(url: str) -> httpcore.URL:
         port=parts.port,
         target=(path + (f"?{query}" if query else "")).encode(),
     )
+
+
+def _host(target: httpcore.URL) -> str:
+    host = target.host.decode()
+    host = f"[{host}]" if ":" in host else host
+    return host if target.port is None else f"{host}:{target.port}"
 
 
 def _headers(raw: list[tuple[bytes, bytes]]) -> dict[str, str]:

@@ -269,6 +269,8 @@ class Player:
     def _file(self, said: Any) -> Answer | None:
         if said is None:
             return None
+        if "fault" in said:
+            return self._answer(said)
         if "status" not in said:
             return Answer(200, said)
         return Answer(said["status"], said.get("body", {}), said.get("headers", {}))

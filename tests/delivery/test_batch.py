@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,8 +15,10 @@ from hypothesis import strategies as st
 
 from sessionpipe.delivery import batch as packing
 from sessionpipe.delivery.batch import Limits, Packed, Policy, pack
+from sessionpipe.delivery.thinning import Tools
 from sessionpipe.outbox import Outbox, Row, encode
 from tests.delivery.events import opened, record
+from tests.delivery.test_thinning import SETTINGS, Event, model
 
 WIDE = Limits(1000, 1 << 20)
 
@@ -258,3 +261,55 @@ def test_a_prompt_is_remembered_though_its_batch_is_long_sent(outbox: Outbox) ->
     tool(outbox, 2, "other")
     tool(outbox, 3, "agent")
     assert times(packed(outbox, Policy(1, tools="main"), after=2, thinning=first.thinning)) == [3]
+
+
+@given(
+    tools=st.sampled_from(SETTINGS),
+    events=st.lists(
+        st.builds(
+            Event,
+            session=st.sampled_from("ab"),
+            type=st.sampled_from(["tool.started", "tool.ended", "attention.needed", "turn.ended"]),
+            thread=st.sampled_from(["", "x", "y"]),
+            at=st.integers(0, 200).map(lambda second: second * 1_000),
+        ),
+        max_size=30,
+    ),
+    sizes=st.lists(st.integers(1, 5), min_size=1),
+)
+@settings(max_examples=100)
+def test_however_the_batches_fall_what_goes_is_what_the_model_of_thinning_says(
+    tools: Tools, events: list[Event], sizes: list[int]
+) -> None:
+    rows = [_thread_row(number, event) for number, event in enumerate(events, 1)]
+    after, thinning, sent = 0, {}, []
+    for size in itertools.cycle(sizes):
+        found = pack(
+            "b",
+            rows[after:],
+            after=after,
+            until=0,
+            policy=Policy(1, tools=tools),
+            limits=Limits(size, 1 << 20),
+            thinning=thinning,
+        )
+        sent += list(found.batch.ids) if found.batch else []
+        # As it is written down with the cursor, and read by another process.
+        after, thinning = found.position, json.loads(json.dumps(found.thinning))
+        if after >= len(rows):
+            break
+    assert [events[int(id_) - 1] for id_ in sent] == model(tools, events)
+
+
+def _thread_row(position: int, event: Event) -> Row:
+    row = _row(position, 0)
+    data: dict[str, Any] = {
+        "tool.started": {"tool": "Bash"},
+        "tool.ended": {"tool": "Bash", "ok": True},
+        "attention.needed": {"attention_id": "p", "kind": "permission"},
+        "turn.ended": {"reason": "stop"},
+    }[event.type]
+    if event.thread:
+        data = {**data, "agent_id": event.thread}
+    body = {**msgspec.json.decode(row.body), "type": event.type, "data": data}
+    return row._replace(session=event.session, type=event.type, time_ms=event.at, body=encode(body))

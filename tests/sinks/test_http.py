@@ -285,9 +285,10 @@ def test_what_the_receiver_refused_is_what_it_was_shown() -> None:
         ("the token or the signature", {"token": TOKEN, "secret": secret}),
         ("the signature", {"secret": secret}),
         ("the token", {"token": TOKEN}),
+        ("the token that BOARD_TOKEN held when the worker was started", {"token_env": "BOARD_TOKEN"}),
     ):
         with Receiver(Answer(401)) as receiver:
-            target = sink(receiver.url, **config)
+            target = sink(receiver.url, env={"BOARD_TOKEN": TOKEN}, **config)
             stopped = target.send(BATCH)
             target.close()
         assert isinstance(stopped, Pause) and f"refused {shown};" in stopped.reason
@@ -464,6 +465,17 @@ def test_a_receiver_never_asked_and_not_reachable_is_waited_for() -> None:
     found = target.learn(NOW)
     target.close()
     assert isinstance(found, Retry) and found.connect
+
+
+def test_a_receiver_that_does_not_answer_for_its_file_may_take_events_all_the_same() -> None:
+    with Receiver(well_known=Answer(raw=hang_up)) as receiver:
+        target = sink(receiver.url)
+        learned = target.learn(NOW)
+        assert isinstance(learned, Learned) and "broke off" in learned.discovery["problem"]
+        assert isinstance(target.send(BATCH), Acked)
+        assert target.learn(NOW + 3_600_000 - 1) is None
+        assert isinstance(target.learn(NOW + 3_600_000), Learned)
+        target.close()
 
 
 def test_a_file_that_can_no_longer_be_read_leaves_what_it_said() -> None:
