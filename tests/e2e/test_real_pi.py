@@ -2,46 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.e2e import agents
-from tests.e2e.machine import Machine, wait_for
-from tests.e2e.model import Model, model
+from tests.e2e.machine import wait_for
+from tests.e2e.model import Turn
+from tests.e2e.real_pi import Pi, pi, script
 
-QUIET = {"PI_OFFLINE": "1", "PI_TELEMETRY": "0", "PI_SKIP_VERSION_CHECK": "1", "SESSIONPIPE_NO_WORKER": "1"}
-
-
-@pytest.fixture
-def pi() -> list[str]:
-    """The command that starts Pi."""
-    program = agents.program("SESSIONPIPE_TEST_PI", "pi")
-    return [agents.node(22), program]
+__all__ = ["pi", "script"]
 
 
 @pytest.fixture
-def server(machine: Machine) -> Iterator[Model]:
-    """A model for Pi, which knows it and has our extension."""
-    script = [("bash", {"command": "exit 3"}), ("write", {"path": "notes.txt", "content": "x"}), "All done."]
-    folder = machine.home / ".pi" / "agent"
-    folder.mkdir(parents=True)
-    with model(*script) as server:
-        provider = {
-            "baseUrl": f"{server.url}/v1",
-            "api": "openai-completions",
-            "apiKey": "made up",
-            "models": [{"id": "made-up"}],
-        }
-        (folder / "models.json").write_text(json.dumps({"providers": {"loopback": provider}}))
-        settings = {"defaultProvider": "loopback", "defaultModel": "made-up"}
-        (folder / "settings.json").write_text(json.dumps(settings))
-        machine.sessionpipe("install", "pi")
-        yield server
+def watched(pi: Pi, script: list[Turn]) -> Pi:
+    """Pi with our extension, and a model that has it do things."""
+    script += [("bash", {"command": "exit 3"}), ("write", {"path": "notes.txt", "content": "x"}), "All done."]
+    return pi.install()
 
 
 EVENTS = [
@@ -56,24 +35,15 @@ EVENTS = [
 ]
 
 
-def test_pi_tells_everything_in_order(machine: Machine, pi: list[str], server: Model) -> None:
-    done = agents.run(machine, *pi, "-p", "Do things", **QUIET)
+def test_pi_tells_everything_in_order(watched: Pi) -> None:
+    done = watched.run("-p", "Do things")
     assert (done.returncode, done.stdout, done.stderr) == (0, "All done.\n", "")
-    assert agents.events(machine) == EVENTS
-
-
-def test_pi_s_json_stream_stays_clean(machine: Machine, pi: list[str], server: Model) -> None:
-    done = agents.run(machine, *pi, "--mode", "json", "-p", "Do things", **QUIET)
-    assert done.returncode == 0
-    assert [json.loads(line)["type"] for line in done.stdout.rstrip("\n").split("\n")][-1] == "agent_settled"
-    assert agents.events(machine) == EVENTS
+    assert watched.told() == EVENTS
 
 
 @pytest.mark.parametrize("broken", ["gone", "failing", "deaf"])
-def test_pi_does_not_notice_a_broken_launcher(
-    machine: Machine, pi: list[str], server: Model, broken: str
-) -> None:
-    launcher = machine.state.launcher
+def test_pi_does_not_notice_a_broken_launcher(watched: Pi, broken: str) -> None:
+    launcher = watched.machine.state.launcher
     if broken == "gone":
         launcher.unlink()
     else:
@@ -81,31 +51,27 @@ def test_pi_does_not_notice_a_broken_launcher(
         launcher.write_text(
             "#!/bin/sh\n" + ("exit 9\n" if broken == "failing" else "exec <&-; exec sleep 5\n")
         )
-    done = agents.run(machine, *pi, "-p", "Do things", **QUIET)
+    done = watched.run("-p", "Do things")
     assert (done.returncode, done.stdout, done.stderr) == (0, "All done.\n", "")
 
 
-def test_pi_ended_by_a_signal_still_says_goodbye(machine: Machine, pi: list[str], server: Model) -> None:
+def test_pi_ended_by_a_signal_still_says_goodbye(watched: Pi) -> None:
     with subprocess.Popen(
-        [*pi, "--mode", "rpc"],
-        env=machine.environment(**agents.OFFLINE, **QUIET),
-        cwd=agents.work(machine),
+        [*watched.command, "--mode", "rpc"],
+        env=watched.environment(),
+        cwd=agents.work(watched.machine),
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
     ) as process:
-        wait_for(lambda: agents.events(machine) == ["session_start"], "the start of the session", 90)
+        wait_for(lambda: watched.told() == ["session_start"], "the start of the session", 90)
         process.send_signal(signal.SIGTERM)
         process.wait(60)
-    assert agents.events(machine) == ["session_start", "session_shutdown"]
+    assert watched.told() == ["session_start", "session_shutdown"]
 
 
-def test_the_session_is_told_whole_through_the_pipeline(
-    machine: Machine, pi: list[str], server: Model
-) -> None:
-    pytest.importorskip("sessionpipe.privacy.secrets")
-    agents.run(machine, *pi, "-p", "Do things", **QUIET)
-    machine.sessionpipe("flush")
-    told = machine.events()
+def test_the_session_is_told_whole_through_the_pipeline(watched: Pi) -> None:
+    watched.run("-p", "Do things")
+    told = watched.events()
     assert [event["type"] for event in told] == [
         "session.started",
         "turn.started",
