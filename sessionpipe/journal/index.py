@@ -8,7 +8,7 @@ stretch behind it. All of this is the viewer's; nothing is written anywhere.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -21,8 +21,18 @@ from sessionpipe.journal.bundle import (
     Verdict,
     read_capture,
 )
-from sessionpipe.journal.files import File, Line, Malformed, Unusable, lines, open_beneath, parse, read_object
-from sessionpipe.journal.format import BINDING, ENTRIES, EVENTS, parse_time
+from sessionpipe.journal.files import (
+    File,
+    Line,
+    Malformed,
+    Unusable,
+    Why,
+    lines,
+    open_beneath,
+    parse,
+    read_object,
+)
+from sessionpipe.journal.format import BINDING, COMPLETE, ENTRIES, EVENTS, FAILED, parse_time
 from sessionpipe.journal.reducer import Change, Reducer, Snapshot, entry_id, seq_of
 
 #: Events between two checkpoints: what a seek folds at most, in a few milliseconds.
@@ -47,7 +57,8 @@ class Tail:
         self.number = 1
         #: Whether something without a line feed stands there.
         self.torn = False
-        #: Why there is nothing to read, if not because nobody has written it yet.
+        #: Why there is nothing to read, in a word and in words.
+        self.why: Why | None = None
         self.problem: str | None = None
 
     def new(self) -> Iterator[Line]:
@@ -70,13 +81,23 @@ class Tail:
         except Unusable as error:
             if self._file is not None:
                 raise Replaced from None
-            self.problem = None if error.why == "missing" else str(error)
+            self.why, self.problem = error.why, str(error)
             return None
         if self._file not in (None, file.identity) or file.size < self.offset:
             with file:
                 raise Replaced
-        self._file, self.problem = file.identity, None
+        self._file, self.why, self.problem = file.identity, None, None
         return file
+
+
+def judged(capture: Capture, tally: Tally, tails: Collection[Tail], *, terminal: bool) -> Verdict:
+    """A capture's status, as far as what was read from the journals bears it out."""
+    tally.torn = any(tail.torn for tail in tails)
+    for tail in tails:
+        # One that nobody has written yet is nothing to speak of, as long as somebody may.
+        if tail.problem and (tail.why != "missing" or capture.status in (COMPLETE, FAILED)):
+            tally.damaged(f"{tail.name}: {tail.problem}")
+    return capture.judge(tally, terminal=terminal)
 
 
 class Checkpoint(NamedTuple):
@@ -122,8 +143,8 @@ class Journal:
             # The manifest, then the capture, then the journals: each is the later for what it says.
             self.bundle.refresh()
             self.capture = read_capture(self.bundle.root, self.parts)
+            self._read_entries()
             if self.available:
-                self._read_entries()
                 yield from self._read_events()
         except Replaced:
             self._reset()
@@ -164,7 +185,7 @@ class Journal:
         try:
             return parse(line.data)
         except Malformed:
-            self._tally.damaged(f"{name}, line {line.number}, can't be read")
+            self._tally.damaged(f"{name}, line {line.number}: it can't be read")
             return None
 
     # -- What it is --
@@ -178,12 +199,8 @@ class Journal:
     @property
     def verdict(self) -> Verdict:
         """Its capture's status, as far as what was read bears it out."""
-        tally = self._tally
-        tally.torn = self._events_tail.torn or self._entries_tail.torn
-        for name, tail in ((EVENTS, self._events_tail), (ENTRIES, self._entries_tail)):
-            if tail.problem:
-                tally.damaged(f"{name}: {tail.problem}")
-        return self.capture.judge(tally, terminal=self.bundle.terminal)
+        tails = (self._entries_tail, self._events_tail)
+        return judged(self.capture, self._tally, tails, terminal=self.bundle.terminal)
 
     @property
     def counts(self) -> tuple[int, int]:

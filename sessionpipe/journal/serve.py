@@ -42,7 +42,7 @@ from typing import Any
 from sessionpipe.journal.bundle import UNAVAILABLE, Bundle, Capture, Parts, Tally, find, read_capture
 from sessionpipe.journal.files import Line, Malformed, Unusable, dump, parse, read_object
 from sessionpipe.journal.format import BINDING, ENTRIES, EVENTS
-from sessionpipe.journal.index import Replaced, Tail
+from sessionpipe.journal.index import Replaced, Tail, judged
 from sessionpipe.journal.reducer import seq_of
 
 #: Records that come within this time go in one patch.
@@ -127,8 +127,8 @@ class Feed:
     def _status(self) -> dict[str, Any]:
         if self._parts is None:
             return {"status": "unverified", "reason": "there is no journal yet"}
-        self._tally.torn = self._events.torn or self._entries.torn
-        verdict = self._capture.judge(self._tally, terminal=self._bundle.terminal)
+        tails = (self._entries, self._events)
+        verdict = judged(self._capture, self._tally, tails, terminal=self._bundle.terminal)
         return {"status": verdict.status, "reason": verdict.reason}
 
     def _new(self, tail: Tail, accept: Any) -> Iterator[bytes]:
@@ -139,7 +139,7 @@ class Feed:
             try:
                 accept(parse(line.data), line)
             except Malformed:
-                self._tally.damaged(f"{tail.name}, line {line.number}, can't be read")
+                self._tally.damaged(f"{tail.name}, line {line.number}: it can't be read")
                 continue
             # A carriage return can only be white space here, and would end a line of the stream.
             yield line.data.replace(b"\r", b" ")

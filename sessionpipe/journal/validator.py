@@ -304,6 +304,7 @@ class _Session:
                 return None
             if name != CAPTURE:  # Of that one its verdict tells.
                 self._add(f"file-{error.why}", name, str(error))
+            if name in (EVENTS, ENTRIES):
                 self._tally.damaged(f"{name}: {error}")
             return None
         if file.mode & 0o077:
@@ -406,7 +407,7 @@ class _Session:
         return record
 
     def _damaged(self, name: str, line: Line) -> None:
-        self._tally.damaged(f"{name}, line {line.number}, can't be read")
+        self._tally.damaged(f"{name}, line {line.number}: it can't be read")
 
     def _after_end(self, name: str, line: Line, record: Mapping[str, Any]) -> None:
         if self._end is not None and (at := parse_time(record["at"])) is not None and at > self._end:
@@ -454,6 +455,7 @@ class _Session:
                 self._sequence(line, record["seq"])
             else:
                 self._unread += 1
+                self._damaged(EVENTS, line)
             if wrong:
                 continue
             self._after_end(EVENTS, line, record)
