@@ -16,6 +16,7 @@ class JournalCommands(Commands):
     """The journal's own commands, each of them loaded when it is wanted."""
 
     modules: ClassVar[Mapping[str, str]] = {
+        "record": "journal_record",
         "verify": "journal",
         "show": "journal_show",
         "replay": "journal_play",
@@ -24,7 +25,7 @@ class JournalCommands(Commands):
     }
 
 
-@click.command(cls=JournalCommands, short_help="Check, show and replay what a Pi session did when.")
+@click.command(cls=JournalCommands, short_help="Record, check, show and replay what a Pi session did when.")
 def journal() -> None:
     """The timed history of a Pi session, as a folder of files.
 
@@ -32,6 +33,7 @@ def journal() -> None:
 
     \b
     Examples:
+      sessionpipe journal record --out DIR --extension -- pi
       sessionpipe journal show DIR                 read the conversation
       sessionpipe journal show DIR --at +1m30s     as it stood a minute and a half in
       sessionpipe journal replay DIR --speed 4     watch it happen again
