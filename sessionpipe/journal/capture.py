@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -114,6 +115,7 @@ class Capture:
         self._relieve_at = _RELIEVE_EVERY
         self._seq = 0
         self._entry_seq = 0
+        self._told_of: list[Settled] = []
         self._batch: list[bytes] = []
         self._entry_batch: list[bytes] = []
         self._batch_bytes = 0
@@ -141,21 +143,42 @@ class Capture:
         if self._file is not None and (len(self._links) or record.type in _EXPOSING):
             self.look()
         if record.type == "turn_finished":
-            self._give_up()
+            self._take_told()
+            self._links.give_up()
         elif len(self._line) >= self._relieve_at and self._crowded():
             self._relieve()
         self._release()
 
-    def look(self) -> None:
-        """See which entries the session file has got."""
+    def look(self, *, last: bool = False) -> None:
+        """See which entries the session file has got; ``last``: whatever is not known of where it began."""
         if self._file is None:
             return
         with _readable():
+            if self._file.begun and not last:
+                # How much of it is older than this run shows with the run's first message.
+                if (first := self._links.oldest) is None:
+                    return
+                self._file.rewind(first.of["message"])
             for entry in self._file.appended():
-                self.entry(Settled(entry.value, entry.raw, time.time()))
+                self._record(Settled(entry.value, entry.raw, time.time()))
 
     def entry(self, settled: Settled) -> None:
-        """The next settled entry; one that was recorded before isn't again."""
+        """The next settled entry, as the source tells it."""
+        if self._file is None:
+            self._record(settled)
+            self._release()
+        else:
+            # The file has it, too, and before it what the source doesn't tell.
+            self._told_of.append(settled)
+            self.look()
+
+    def _take_told(self) -> None:
+        """Record what the source told of and no file showed."""
+        for settled in self._told_of:
+            self._record(settled)
+        self._told_of.clear()
+
+    def _record(self, settled: Settled) -> None:
         entry, raw, at, key = settled
         if self._links.knows(entry.get("id")):
             return
@@ -172,7 +195,6 @@ class Capture:
         self._entry_seq += 1
         self._batch_bytes += len(data)
         self._links.recorded(entry, key)
-        self._release()
 
     def link(self, key: object, entry_id: object) -> None:
         """The source says that a message became an entry that was recorded."""
@@ -184,17 +206,6 @@ class Capture:
         self.failure = self.failure or failure
 
     # -- What waits --
-
-    def _give_up(self) -> None:
-        """The turn is over, and with it what its messages may wait for."""
-        oldest = self._links.oldest
-        if oldest is not None and not self._links.any and self._file is not None:
-            message = oldest.of.get("message") if isinstance(oldest.of, Mapping) else None
-            with _readable():
-                late = message is not None and self._file.rewind(message)
-            if late:
-                self.look()
-        self._links.give_up()
 
     def _relieve(self) -> None:
         """Too much waits: let go of what can be, rather than fail."""
@@ -306,7 +317,14 @@ class Capture:
         """
         if self._blocks is not None:
             self._blocks.finish()
-        for step in (self.look, self._give_up, self._release, self.flush):
+        steps = (
+            partial(self.look, last=True),
+            self._take_told,
+            self._links.give_up,
+            self._release,
+            self.flush,
+        )
+        for step in steps:
             if failure is not None and failure.code in _WRITES:
                 break
             try:

@@ -348,10 +348,7 @@ class Recorder:
             act(self._capture, *given)
 
     def _on_entry(self, settled: Settled, size: int) -> None:
-        if self._capture is not None:
-            # What a followed file has is told by it, in its order.
-            self._capture.look()
-            self._capture.entry(settled)
+        self._on(Capture.entry, settled)
         self._backlog.done(1, size)
 
     def _mark(self, failure: Failure) -> None:

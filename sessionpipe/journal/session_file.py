@@ -61,7 +61,7 @@ class SessionFile:
         # Held open, so that no other file can come to have its number.
         self._first: Opened | None = None
         self._at = 0
-        #: Whether some of the file was there already.
+        #: Whether some of the file was there already, and may belong to what is recorded all the same.
         self.begun = False
 
     def begin(self) -> bool:
@@ -87,17 +87,24 @@ class SessionFile:
                     yield Entry(line.data, value)
 
     def rewind(self, message: Mapping[str, Any]) -> bool:
-        """Go back to the entry of ``message``, if it was there when recording began; whether it was.
+        """Go back to the entry of the run's first ``message``, if it was there already; whether it was.
 
-        That is how a stream is that is read after it was written. When it is the first message of the
-        file, the entries before it belong to it, too.
+        That is how it is when the stream is read later than it was written, if only by the moment in
+        which Pi makes the file. When it is the first message of the file, what stands before it belongs to
+        it, too. Looked for once.
         """
         with self._opened() or nullcontext() as opened:
             if opened is None or not self.begun:
                 return False
+            self.begun = False
+            sign = b"%d" % time if isinstance(time := message.get("timestamp"), int) else b""
             found: list[int] = []
             first: int | None = None
             for line in jsonl.forward(opened):
+                if line.start >= self._at:
+                    break
+                if first is not None and sign not in line.data:
+                    continue
                 value = read(line.data) or {}
                 if value.get("type") != "message":
                     continue
@@ -107,7 +114,6 @@ class SessionFile:
             if len(found) != 1:
                 return False
             self._at = 0 if found[0] == first else found[0]
-            self.begun = False
             return True
 
     def close(self) -> None:

@@ -145,6 +145,23 @@ def test_read_while_pi_writes_it_everything_is_linked_too(tmp_path: Path, out: P
     assert capture(out)["status"] == "complete"
 
 
+def test_a_first_line_that_is_read_late_loses_nothing(tmp_path: Path, out: Path) -> None:
+    file, env = session_place(tmp_path, "a-text")
+    stored = (RECORDINGS / "a-text" / "session.jsonl").read_bytes().split(b"\n")[:-1]
+    told = [line for line in (RECORDINGS / "a-text" / "stdout.ndjson").read_bytes().split(b"\n") if line]
+    # By then Pi has made the file, and what the stream is still to tell is in it.
+    file.write_bytes(b"".join(line + b"\n" for line in stored[:5]))
+    recorder = Recorder(out)
+    reading = PiStream(recorder, env=env)
+    reading.line(told[0], 1.0)
+    file.write_bytes(b"".join(line + b"\n" for line in stored))
+    for line in told[1:]:
+        reading.line(line, 1.0)
+    recorder.end()
+    assert entries(out) == lines(file)[1:]
+    assert all(event["payload"]["settled"] for event in events(out) if event["type"] == "message_finished")
+
+
 def test_of_a_session_that_goes_on_only_its_new_entries_are_recorded(tmp_path: Path, out: Path) -> None:
     stored = lines(RECORDINGS / "h2-continue" / "session.jsonl")
     live(tmp_path, out, "h2-continue", before=len(stored) - 2)
