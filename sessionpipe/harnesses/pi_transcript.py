@@ -3,11 +3,13 @@
 Pi appends an entry when its message has ended, so what a run said is in the file before the run settles;
 only a slow disk can be behind. The file is a tree, and read in the order in which it was written: an
 abandoned branch was said, too, and each entry is there once. Where a line does not go on from the one
-before it, a run has ended there. What a fork copied from its parent is older than the fork's header.
+before it, a run has ended there. What a fork copied from its parent, with the same ids, is older than the
+fork's header.
 """
 
 from __future__ import annotations
 
+from collections.abc import Container
 from pathlib import Path
 from typing import Any
 
@@ -48,12 +50,13 @@ def _message(record: Record) -> dict[str, Any] | None:
 class _Reader:
     """Lines of a session file, put into a conversation."""
 
-    def __init__(self, start: int, born_ms: int | None) -> None:
+    def __init__(self, start: int, born_ms: int | None, copied: Container[str]) -> None:
         self.talk = Conversation()
         #: The latest time of any entry.
         self.latest_ms = 0
         self._read = start
         self._born_ms = born_ms
+        self._copied = copied
         self._last: object = None
 
     @property
@@ -70,12 +73,11 @@ class _Reader:
             return
         if self._last is not None and entry.parentId != self._last:
             self.talk.close()
-        self._last = entry.id if isinstance(entry.id, str) else None
-        ms = entry.ms
-        if self._born_ms is not None and ms is not None and ms < self._born_ms:
+        name = entry.id if isinstance(entry.id, str) else None
+        self._last, ms = name, entry.ms
+        if name in self._copied or (self._born_ms is not None and ms is not None and ms < self._born_ms):
             return
         self.latest_ms = max(self.latest_ms, ms or 0)
-        name = entry.id if isinstance(entry.id, str) else None
         self.talk.take(_message(entry), ms=ms, start=line.start, message_id=name)
 
 
@@ -99,14 +101,17 @@ def exchanges(path: str | Path | None, cursor: dict[str, Any], want: Want, files
         return Reading([], cursor, complete=want.final)
     with opened:
         known = Cursor.of(cursor)
-        told = None
+        told, header = None, _header(opened)
+        copied: frozenset[str] = frozenset()
         if known.fits(opened):
             start = known.at
         else:
             # New to us, or not the file it was: what has been delivered is known by its time.
             told = known.sent_ms
             start = _starting_point(opened, told or want.since_ms)
-        reader, whole = _Reader(start, _forked_ms(opened)), True
+            copied = _copied(opened, header, files) if header else copied
+        born = header.ms if header and isinstance(header.parentSession, str) else None
+        reader, whole = _Reader(start, born, copied), True
         talk = reader.talk
         for line in jsonl.forward(opened, start):
             reader.feed(line)
@@ -134,15 +139,33 @@ def exchanges(path: str | Path | None, cursor: dict[str, Any], want: Want, files
     return Reading([_exchange(one, want) for one in over], following._asdict(), complete)
 
 
-def _forked_ms(opened: Opened) -> int | None:
-    """When a forked session began: what is older was copied. None for one that is no fork."""
-    for line in jsonl.forward(opened):
-        header = read_record(line.data)
-        if header is None:
-            continue
-        is_fork = header.type == "session" and isinstance(header.parentSession, str)
-        return header.ms if is_fork else None
-    return None
+def _header(opened: Opened) -> Record | None:
+    """The header of a session file; None when it doesn't begin with one."""
+    first = next((record for line in jsonl.forward(opened) if (record := read_record(line.data))), None)
+    return first if first and first.type == "session" else None
+
+
+def _copied(opened: Opened, header: Record, files: Files) -> frozenset[str]:
+    """The ids of what a fork copied where times don't tell: a clock that went back made the header the older.
+
+    Copies come first, so the first entry shows it. Empty for most, whose copies are older than the header.
+    """
+    entries = (record for line in jsonl.forward(opened) if (record := read_record(line.data)))
+    first = next((entry.ms for entry in entries if entry.type != "session" and entry.ms is not None), None)
+    if first is None or header.ms is None or first < header.ms:
+        return frozenset()
+    parent = find(header.parentSession, files)
+    source = files.open(parent) if parent else None
+    if source is None or source.identity == opened.identity:
+        return frozenset()
+    with source:
+        if source.size > _BACKWARDS:
+            return frozenset()
+        return frozenset(
+            record.id
+            for line in jsonl.forward(source)
+            if (record := read_record(line.data)) and isinstance(record.id, str)
+        )
 
 
 def _starting_point(opened: Opened, since_ms: int | None) -> int:

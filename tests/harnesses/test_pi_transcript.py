@@ -245,6 +245,24 @@ def test_what_a_fork_copied_is_not_told_again(script: Script, tmp_path: Path, se
     assert said_in(first) + said_in(second) == [("two", "2")]
 
 
+def test_a_fork_by_a_clock_that_went_back_is_known_by_its_parent(script: Script, tmp_path: Path) -> None:
+    parent = script.asks("one").says("1").write(tmp_path)
+    named = json.dumps(str(parent.rename(tmp_path / "parent.jsonl"))).encode()
+    fork = forked(script, later_ms=-60_000)
+    fork.lines[0] = fork.lines[0].replace(b'"/p.jsonl"', named)
+    first = settled(fork.asks("two").says("2").write(tmp_path), fork, since=fork.now - 2500)
+    fork.asks("three").says("3")
+    second = settled(fork.write(tmp_path), fork, cursor=first.cursor)
+    assert said_in(first) + said_in(second) == [("two", "2"), ("three", "3")]
+
+
+def test_a_session_that_names_itself_its_parent_is_told(tmp_path: Path) -> None:
+    script = Script().asks("one").says("1")
+    named = json.dumps(str(tmp_path / NAME)).encode()
+    script.lines[0] = script.lines[0].replace(b'"cwd"', b'"parentSession": ' + named + b', "cwd"')
+    assert said_in(whole(script.write(tmp_path))) == [("one", "1")]
+
+
 def test_a_fork_of_a_fork_and_a_new_session_with_a_parent(script: Script, tmp_path: Path) -> None:
     once = forked(script.asks("one").says("1")).asks("two").says("2")
     assert said_in(whole(forked(once).asks("three").says("3").write(tmp_path))) == [("three", "3")]
