@@ -173,7 +173,7 @@ class Context(NamedTuple):
     """What a model is given on a branch: its messages, and the settings in effect there."""
 
     messages: list[dict[str, Any]]
-    thinking_level: str | None
+    thinking_level: str
     model: Model | None
 
 
@@ -235,42 +235,24 @@ class Session:
 
     def _take(self, record: Record, line: jsonl.Line) -> bool:
         """Index the next line; whether it is an entry, or a header once more."""
+        number = len(self._given)
         if record.type == "session":
             self._given.append(None)
             return True
-        number = len(self._given)
-        parent = record.parentId if isinstance(record.parentId, str) else None
         if self.version < 2:
             name, parent = f"{number:08x}", self.leaf
         elif isinstance(record.id, str) and record.id:
-            name = record.id
+            name, parent = record.id, _text(record.parentId)
         else:
             return False
-        message = record.read_message()
-        role = message.role if message and isinstance(message.role, str) else None
-        kind = record.type if isinstance(record.type, str) else ""
-        usage, model, thinking = None, None, None
-        if message and role == "assistant":
-            usage = Usage.of(message.usage)
-            model = Model(_text(message.provider), _text(message.model))
-        elif message and role == "toolResult":
-            usage = Usage.of(message.usage)
-        elif kind in ("usage", "compaction", "branch_summary"):
-            usage = Usage.of(record.usage)
-        elif kind == "model_change":
-            model = Model(_text(record.provider), _text(record.modelId))
-        elif kind == "thinking_level_change":
-            thinking = _text(record.thinkingLevel) or ""
-        elif kind == "session_info":
+        if record.type == "session_info":
             self.name = (_text(record.name) or "").strip() or None
-        elif kind == "label" and isinstance(record.targetId, str):
+        elif record.type == "label" and isinstance(record.targetId, str):
             self.labels.pop(record.targetId, None)
             if label := _text(record.label):
                 self.labels[record.targetId] = label
         self._given.append(name)
-        self.rows[name] = Row(
-            name, parent, kind, role, line.start, line.end, number, record.ms, usage, model, thinking
-        )
+        self.rows[name] = _row(name, parent, number, record, line)
         self.leaf = name
         return True
 
@@ -300,12 +282,7 @@ class Session:
                 if kept := self._given_to(first, row.number):
                     entry["firstKeptEntryId"] = kept
         message = entry.get("message")
-        if (
-            self.version < 3
-            and row.kind == "message"
-            and isinstance(message, dict)
-            and row.role == "hookMessage"
-        ):
+        if self.version < 3 and row.role == "hookMessage" and isinstance(message, dict):
             message["role"] = "custom"
         return entry
 
@@ -464,6 +441,24 @@ def _lines(source: jsonl.Source) -> Iterator[jsonl.Line]:
 
 def _is_blank(line: jsonl.Line) -> bool:
     return not line.data.strip() and line.end - line.start <= MAX_LINE
+
+
+def _row(name: str, parent: str | None, number: int, record: Record, line: jsonl.Line) -> Row:
+    message = record.read_message()
+    role = message.role if message and isinstance(message.role, str) else None
+    kind = record.type if isinstance(record.type, str) else ""
+    usage, model, thinking = None, None, None
+    if message and role in ("assistant", "toolResult"):
+        usage = Usage.of(message.usage)
+    elif kind in ("usage", "compaction", "branch_summary"):
+        usage = Usage.of(record.usage)
+    if message and role == "assistant":
+        model = Model(_text(message.provider), _text(message.model))
+    elif kind == "model_change":
+        model = Model(_text(record.provider), _text(record.modelId))
+    elif kind == "thinking_level_change":
+        thinking = _text(record.thinkingLevel) or ""
+    return Row(name, parent, kind, role, line.start, line.end, number, record.ms, usage, model, thinking)
 
 
 def _version(header: Entry) -> float:
