@@ -193,6 +193,24 @@ def test_pi(installed: Machine) -> None:
     ]
 
 
+def test_what_was_said_in_pi(installed: Machine) -> None:
+    recorded = scenario("pi", "l-two-prompts")
+    first = next(hooks(recorded))
+    place = Path(at_home(installed, json.loads(first.stdin)["ctx"]["sessionFile"]))
+    place.parent.mkdir(parents=True)
+    shutil.copy(recorded / "files" / place.name, place)
+    for hook in hooks(recorded):
+        run(installed, f'"{installed.state.launcher}" pi {hook.event}', hook)
+    installed.sessionpipe("flush")
+    delivered = Delivered(installed.root / "events.ndjson")
+    said = [e["data"] for e in delivered.events if e["type"] == "turn.transcript"]
+    assert [(one["turn"], one["user"], one["assistant"]) for one in said] == [
+        (1, "First prompt", "Answer to prompt one."),
+        (2, "Second prompt", "Answer to prompt two."),
+    ]
+    assert delivered.events[-1]["session"]["title"] == "Named run"
+
+
 def test_uninstalled_while_an_agent_still_has_the_hooks_loaded(installed: Machine) -> None:
     registered = commands(installed.home / ".claude" / "settings.json")
     installed.sessionpipe("uninstall")

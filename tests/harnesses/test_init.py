@@ -25,4 +25,4 @@ def test_a_harness_with_a_module_is_what_the_module_defines() -> None:
     assert get("claude-code").facts is claude_code.facts
     assert get("claude-code").exchanges is claude_code.exchanges
     assert (get("codex").facts, get("codex").amend) == (codex.facts, codex.amend)
-    assert (get("pi").facts, get("pi").amend) == (pi.facts, pi.amend)
+    assert (get("pi").facts, get("pi").amend, get("pi").exchanges) == (pi.facts, pi.amend, pi.exchanges)
