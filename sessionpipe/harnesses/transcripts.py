@@ -119,6 +119,11 @@ class Cursor(NamedTuple):
             )
         return cls(-1, "", None, 0, [], 0)
 
+    def told_until(self, asked_ms: int) -> Self:
+        """Where to go on when another source has told every exchange asked for up to then."""
+        # No file is behind a cursor without a mark, so that its place in one is found by that time.
+        return self._replace(at=-1, mark="", sent_ms=max(self.sent_ms or 0, asked_ms))
+
     def fits(self, opened: Opened) -> bool:
         """Whether the file is still the one the cursor was made for, at most grown."""
         return 0 <= self.at <= opened.size and mark(opened, self.at) == self.mark
