@@ -64,7 +64,8 @@ class TestCases:
 
     def test_printing_one_shows_no_secret(self, found: list[Case]) -> None:
         for case in found:
-            assert case.leak(masked(strings(case.value), case.gone, 10_000)) is None
+            shown = masked(strings(case.value), case.gone, 10_000)
+            assert [secret for secret in case.gone if secret in shown] == []
 
 
 def test_there_are_enough_of_them() -> None:

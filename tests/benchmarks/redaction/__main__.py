@@ -12,10 +12,12 @@ from tests.benchmarks.redaction.judge import Recall, masked
 
 
 def show_recall(found: Recall, only: str) -> None:
-    """Kinds with a miss and how many of how many, then each miss."""
-    counts = Counter(case.kind for case, _ in found.leaked)
-    for kind, count in sorted(counts.items()):
+    """The kinds and the contexts with a miss, then each miss."""
+    kinds = Counter(case.kind for case, _ in found.leaked)
+    for kind, count in sorted(kinds.items()):
         print(f"{kind}: {count} of {found.total[kind]} left")
+    contexts = Counter(case.context for case, _ in found.leaked)
+    print("\nin", ", ".join(f"{context} {count}" for context, count in contexts.most_common() if count > 1))
     for word, misses in (("LEFT", found.leaked), ("DAMAGED", found.damaged)):
         for case, what in misses:
             if only in f"{case.kind} {case.context}":

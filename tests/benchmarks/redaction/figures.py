@@ -1,4 +1,4 @@
-"""The figures: what is found, what is left alone, how fast."""
+"""The figures: what is found, what is left alone, how fast in time of one core, whatever else it does."""
 
 from __future__ import annotations
 
@@ -62,10 +62,10 @@ def throughput(redact: Callable[[Any], Any], values: Iterable[Any]) -> float:
     """Megabytes of strings a second, one at a time as they come."""
     values = list(values)
     size = sum(map(sessions.size, values))
-    start = time.perf_counter()
+    start = time.process_time()
     for value in values:
         redact(value)
-    return size / (time.perf_counter() - start) / 1e6
+    return size / (time.process_time() - start) / 1e6
 
 
 def recorded() -> list[str]:
@@ -77,9 +77,9 @@ def recorded() -> list[str]:
 
 
 def _milliseconds(redact: Callable[[Any], Any], value: Any) -> float:
-    start = time.perf_counter()
+    start = time.process_time()
     redact(value)
-    return (time.perf_counter() - start) * 1000
+    return (time.process_time() - start) * 1000
 
 
 def hostile(redact: Callable[[str], Any], text: str) -> float:
@@ -121,7 +121,7 @@ def run() -> None:
     show("secrets-2KB-value", _milliseconds(lambda n: [SECRETS(payload) for _ in range(n)], 1000), "us", 150)
     took = {name: hostile(secrets.redact, text) for name, text in HOSTILE.items()}
     worst = max(took, key=took.__getitem__)
-    show(f"secrets-hostile-2MB ({worst})", took[worst], "ms", HOSTILE_MS)
+    show("secrets-hostile-2MB", took[worst], f"ms ({worst})", HOSTILE_MS)
 
     personal, altered, total = of_pii()
     show("pii-removed", personal.removed, f"% of {personal.total.total()}", 95, at_most=False)

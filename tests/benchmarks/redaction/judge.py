@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import string
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -66,9 +67,15 @@ def changed(redactor: Callable[[Any], Any], stays: Iterable[Stay]) -> list[tuple
     return found
 
 
+_SHAPE = str.maketrans(
+    string.ascii_lowercase + string.ascii_uppercase + string.digits, "a" * 26 + "A" * 26 + "d" * 10
+)
+
+
 def masked(text: str, secrets: Iterable[str], limit: int = 200) -> str:
-    """``text`` on one line, each secret as its length, to print it."""
+    """``text`` on one line to print it: a short secret as its shape, a long one as its length."""
     for secret in sorted(secrets, key=len, reverse=True):
-        text = text.replace(secret, f"<{len(secret)} chars>")
+        shape = secret.translate(_SHAPE) if len(secret) <= 24 else f"{len(secret)} characters"
+        text = text.replace(secret, f"<{shape}>")
     line = ascii(text)[1:-1]
     return line if len(line) <= limit else line[:limit] + " …"
