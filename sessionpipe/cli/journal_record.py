@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from pathlib import Path
 from typing import Any
@@ -128,10 +129,14 @@ def _from_stream(
     out: Path, options: dict[str, Any], command: tuple[str, ...], tee: bool, session_file: Path | None
 ) -> int:
     from sessionpipe.journal.along import LAST_WORDS_S, Along
+    from sessionpipe.journal.format import FAILED
+    from sessionpipe.journal.recorder import COMPLETED, abandon
     from sessionpipe.stream.front import Front, end_by
 
     along = Along(out, options, session_file, is_command=bool(command))
     ended = Front(along, command=command or None, tee=tee, last_words=LAST_WORDS_S).run()
+    with contextlib.suppress(OSError):
+        abandon(out, FAILED if ended.status or ended.by_signal else COMPLETED)
     _say(ended.say)
     if ended.by_signal:
         end_by(ended.by_signal)

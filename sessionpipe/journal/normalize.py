@@ -109,7 +109,8 @@ class Normalizer:
         ``owner`` is who owns what begins now; what began earlier keeps its own. ``size`` is the bytes
         that the event came in. Raises :class:`Mismatch`.
         """
-        if fold := _FOLDS.get(event.get("type", "")):
+        kind = event.get("type")
+        if isinstance(kind, str) and (fold := _FOLDS.get(kind)):
             yield from fold(self, event, at, owner, size)
 
     # -- Runs and turns --

@@ -32,6 +32,7 @@ from sessionpipe.journal.appending import replace
 from sessionpipe.journal.artifacts import ArtifactStore
 from sessionpipe.journal.backlog import Backlog
 from sessionpipe.journal.capture import Capture, CaptureFailed, Failure, Settled, failure_of, iso
+from sessionpipe.journal.files import Malformed, Unusable, read_object
 from sessionpipe.journal.format import (
     ARTIFACTS,
     BINDING_SCHEMA,
@@ -74,6 +75,18 @@ def claim(out: Path) -> None:
     if os.path.lexists(out) and (not out.is_dir() or any(out.iterdir())):
         raise NotEmpty
     make_private(out)
+
+
+def abandon(out: Path, status: str) -> None:
+    """Say in the manifest that the run is over, where its recorder died before it could: its capture goes on
+    saying that it records, and only a run that is over makes that a contradiction. Raises :class:`OSError`.
+    """
+    try:
+        manifest = read_object(out, (MANIFEST,))
+    except (Unusable, Malformed):
+        return
+    if manifest.get("status") == RUNNING:
+        replace(out / MANIFEST, manifest | {"finishedAt": iso(time.time()), "status": status})
 
 
 def is_name(text: str) -> bool:
@@ -202,6 +215,9 @@ class Recorder:
                     self._put(partial(self._on, Capture.event, record), record.size, at)
             except Mismatch as error:
                 self._backlog.add(partial(self._mark, Failure(at, "unmatched_event", str(error))))
+            except Exception as error:
+                # A fault of ours must not become one of whoever is recorded.
+                self._stop(failure_of(error))
             if not self._normalizer.in_turn:
                 self._state.notify_all()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -242,6 +244,39 @@ def test_killed_it_leaves_a_journal_of_what_came(machine: Machine, out: Path) ->
     # What reads along outlives the one that copies, and says how the stream ended.
     wait_for(lambda: capture(out)["status"] == "failed", "the end")
     assert verify(out).status == "failed"
+
+
+def children(pid: int) -> list[int]:
+    """The processes that a process started."""
+    found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True)
+    return [int(word) for word in found.stdout.split()]
+
+
+@pytest.mark.skipif(shutil.which("ps") is None, reason="no ps to find the recording process with")
+def test_where_the_recording_process_was_killed_the_journal_is_not_relied_on(
+    machine: Machine, out: Path
+) -> None:
+    with subprocess.Popen(
+        command(out, "--tee"),
+        env=machine.environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdin and process.stdout and process.stderr
+        process.stdin.write(FIRST.encode())
+        process.stdin.flush()
+        started(process, out)
+        (recording,) = children(process.pid)
+        os.kill(recording, signal.SIGKILL)
+        process.stdin.write(LAST.encode())
+        process.stdin.close()
+        # The stream goes on.
+        assert process.stdout.read().decode() == FIRST + LAST
+        assert process.wait(60) == 1
+        assert b"the recording failed" in process.stderr.read()
+    assert capture(out)["status"] == "recording"
+    assert verify(out).status == "unverified"
 
 
 PI = """\

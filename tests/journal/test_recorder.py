@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from sessionpipe.journal import reduce, verify
 from sessionpipe.journal.backlog import Backlog
@@ -556,3 +558,69 @@ def test_times_are_those_of_receipt_whenever_they_are_written(out: Path) -> None
     recorder.end()
     assert [event["at"][-5:] for event in events(out)] == [f".{at:03}Z"[-5:] for at in range(8)]
     assert [line["seq"] for line in lines(out / "session" / "events.ndjson")] == list(range(1, 9))
+
+
+# -- Whatever is told --
+
+odd = st.sampled_from(
+    [None, 7, "", "x" * 5000, f"use {TOKEN}", {"$artifact": 1}, {"password": "correct-horse-7"}, "\ud83d"]
+)
+call = st.sampled_from(["c", "d", "c/1"])
+inner = st.one_of(
+    st.lists(st.sampled_from(["so ", f" {TOKEN[:9]}", TOKEN[9:], "\n", ""]), max_size=4).map(
+        lambda pieces: say(*pieces)
+    ),
+    st.builds(tool, call, odd, odd),
+    st.builds(
+        lambda one, first, other: [*tool(one)[:1], *tool("c/2", first, other), *tool(one)[1:]], call, odd, odd
+    ),
+    st.sampled_from(["user", "toolResult", "custom"]).map(
+        lambda role: [message("start", role), message("end", role)]
+    ),
+    odd.map(lambda value: [update("toolcall_delta", delta=value), update("text_end", content=value)]),
+    odd.map(
+        lambda value: [
+            {"type": "message_end", "message": value},
+            {"type": value},
+            update("done", reason="stop"),
+        ]
+    ),
+    odd.map(lambda value: [{"type": "message", "id": "e1", "message": value}]),
+)
+runs = st.lists(
+    st.lists(inner, max_size=4).map(lambda parts: turn(*(event for part in parts for event in part))),
+    max_size=3,
+).map(lambda turns: [event for one in turns for event in one])
+
+
+@st.composite
+def runs_with_mistakes(draw: st.DrawFn) -> list[dict[str, Any]]:
+    """A run of which events are missing, come twice, or come too early."""
+    told = draw(runs)
+    for _ in range(draw(st.integers(0, 3)) if told else 0):
+        place = draw(st.integers(0, len(told) - 1))
+        how = draw(st.sampled_from(["missing", "twice", "early"]))
+        one = told.pop(place) if how != "twice" else told[place]
+        if how != "missing":
+            told.insert(draw(st.integers(0, place)), one)
+        if not told:
+            break
+    return told
+
+
+@settings(max_examples=60)
+@given(told=runs_with_mistakes(), verbatim=st.booleans())
+def test_whatever_is_told_the_journal_keeps_the_format_s_rules(
+    tmp_path_factory: pytest.TempPathFactory, told: list[dict[str, Any]], verbatim: bool
+) -> None:
+    out = tmp_path_factory.mktemp("any") / "run"
+    recorder = start(out, verbatim=verbatim)
+    for one in told:
+        if one["type"] == "message":
+            recorder.entry(one)
+        else:
+            recorder.receive(one)
+    recorder.end()
+    assert verified(out) in ("complete", "failed")
+    if not verbatim:
+        assert not any(TOKEN in path.read_text() for path in out.rglob("*") if path.is_file())
