@@ -60,10 +60,12 @@ def _either(words: Iterable[str]) -> str:
     return "|".join(map(re.escape, sorted(words, key=len, reverse=True)))
 
 
-#: Unquoted values: in a program, in a query, and on a line of their own, up to an escape in them.
-_IN_PROGRAM = re.compile(r"""[^\s"'`,;&<>|(){}\[\]\x00-\x1f]++""")
-_IN_QUERY = re.compile(r"""[^\s"'`,;&#<>|(){}\[\]\x00-\x1f]++""")
-_ON_LINE = re.compile(r"""[^\s"'`<>\x00-\x1f]++""")
+#: Unquoted values: in a program, in a query, and on a line of their own, up to an escape in them; of a
+#: longer one, as much as tells what it is.
+_BARE = 512
+_IN_PROGRAM = re.compile(rf"""[^\s"'`,;&<>|(){{}}\[\]\x00-\x1f]{{1,{_BARE}}}+""")
+_IN_QUERY = re.compile(rf"""[^\s"'`,;&#<>|(){{}}\[\]\x00-\x1f]{{1,{_BARE}}}+""")
+_ON_LINE = re.compile(rf"""[^\s"'`<>\x00-\x1f]{{1,{_BARE}}}+""")
 _ESCAPE = re.compile(r"""\\[nrtu"'\\/`]""")
 _VALUE = re.compile(
     r"""[ \t]{0,16}+(?:(?P<pre>[bBrRuUfF$@]{0,2})(?P<quote>\\{0,15}+["'`])"""
@@ -74,6 +76,7 @@ _BLOCK = re.compile(r"[ \t]{0,4}[|>][+-]?[ \t]{0,4}\r?\n[ \t]{1,40}")
 _XML_VALUE = re.compile(r"\s{0,8}+([^<>\s][^<>]{0,400}?)\s{0,8}</")
 _TEMPLATE = re.compile(r"\$?\{[^{}]{0,80}\}|%\(?\w{0,20}\)?[sdr]|\$\w{2,60}")
 _LONGEST = 8192
+_PUNCTUATION = ".,;:!?)*"
 _CALL = re.compile(r"[\w.$]+[(\[{]")
 _VARIABLE = re.compile(r"[A-Za-z_]+\d{1,2}")
 _EXPRESSION = re.compile(r"[\[\](\\^*+?|]")
@@ -213,15 +216,25 @@ def _bare(text: str, start: int, place: _Place, form: re.Pattern[str]) -> Span |
         goes = len(value) >= 3 and not (values.is_path(value) and not values.is_random(value))
     else:
         goes = _looks(value, place)
-    return (start, start + len(value)) if goes else None
+    return _to_the_end(text, start, value, form) if goes else None
 
 
 def _unquoted(text: str, start: int, form: re.Pattern[str]) -> str:
+    """The value at ``start``, or as much of it as tells what it is."""
     match = form.match(text, start)
     if match is None:
         return ""
     escape = _ESCAPE.search(text, start, match.end() + 1)
     return text[start : escape.start() if escape else match.end()]
+
+
+def _to_the_end(text: str, start: int, value: str, form: re.Pattern[str]) -> Span:
+    """The whole of a value that begins with ``value``."""
+    end = start + len(value)
+    if len(value) >= _BARE:
+        while (more := form.match(text, end)) and not _ESCAPE.search(text, end, more.end() + 1):
+            end = more.end()
+    return start, start + len(text[start:end].rstrip(_PUNCTUATION))
 
 
 def _looks(value: str, place: _Place) -> bool:
@@ -275,7 +288,7 @@ def _flag(text: str, name: str, start: int, end: int) -> Span | None:
         return None
     if found == "key" and (not values.is_generated(bare) or values.is_digest(bare)):
         return None
-    return begin, begin + len(bare)
+    return _to_the_end(text, begin, bare, _IN_PROGRAM)
 
 
 _NO_ARGUMENT = tuple("=:|&>-")
@@ -318,10 +331,10 @@ def _said(text: str, end: int, leads: list[str]) -> Span | None:
 def _told(text: str, at: int, shortest: int) -> Span | None:
     opening = _OPENING.match(text, at)
     at = opening.end() if opening else at
-    word = _unquoted(text, at, _ON_LINE).rstrip(".,;:!?)*")
+    word = _unquoted(text, at, _ON_LINE).rstrip(_PUNCTUATION)
     if values.is_placeholder(word) or not values.is_generated(word) or values.is_digest(word) or "(" in word:
         return None
-    return (at, at + len(word)) if len(word) >= shortest else None
+    return _to_the_end(text, at, word, _ON_LINE) if len(word) >= shortest else None
 
 
 _OPENING = re.compile(r"""\\{0,3}["'`(*]{0,3}""")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -20,8 +21,18 @@ from sessionpipe.privacy.shapes import Rule, Span
 
 # Words are looked for piece by piece, so that a character of a long text costs what one of a short text does.
 _PIECE = 8_192
+# A longer text repeats itself, and a hostile one does nothing else: what was seen in a piece with so much
+# around it is remembered while the text is looked at.
+_LONG = 4 * _PIECE
+_AROUND = 2_048
 #: The most that ``then`` of a row asks to follow its sign.
 _FOLLOWING = 256
+
+
+#: How far a rule looked, from where to where, and how many secrets it found there.
+Reach = tuple[int, int, int]
+# A change further away than this changes nothing that is found.
+_REACH = 8_192
 
 
 class Found(NamedTuple):
@@ -64,18 +75,18 @@ def _engine() -> _Engine:
     )
 
 
-def find(text: str) -> Found:
-    """Where the secrets of ``text`` are."""
+def find(text: str, near: Sequence[int] | None = None) -> Found:
+    """Where the secrets of ``text`` are; with ``near``, in order, those that may have to do with these places."""
     spans: list[Span] = []
-    reached: list[Span] = []
-    if _scan(text, spans, reached):
+    reached: list[Reach] = []
+    if _scan(text, spans, reached, near):
         # A terminal's codes stick to a token or split it: look again without them.
         for view in terminal.views(text):
             seen: list[Span] = []
-            beyond: list[Span] = []
+            beyond: list[Reach] = []
             _scan(view.text, seen, beyond)
             spans += map(view.place, seen)
-            reached += map(view.place, beyond)
+            reached += ((*view.place((start, end)), own) for start, end, own in beyond)
     if not spans:
         return Found(spans, False)
     merged = _merged(spans)
@@ -98,16 +109,15 @@ def _merged(spans: list[Span]) -> list[Span]:
     return merged
 
 
-def _again(text: str, spans: list[Span], reached: list[Span]) -> bool:
+def _again(text: str, spans: list[Span], reached: list[Reach]) -> bool:
     """Whether text without ``spans`` may show what was not seen with them.
 
     A word begins where a secret ended; or a rule that reaches far now reaches further.
     """
     if any(text[end : end + 1].isalnum() or text[end : end + 1] in ("_", "-") for _, end in spans):
         return True
-    for start, end in reached:
-        at = bisect_left(spans, (start, start))
-        if at < len(spans) and spans[at][0] < end:
+    for start, end, own in reached:
+        if bisect_left(spans, (end, end)) - bisect_left(spans, (start, start)) > own:
             return True
     return False
 
@@ -125,55 +135,108 @@ def _inside(raw: bytes, at: int) -> bool:
     )
 
 
-def _scan(text: str, spans: list[Span], reached: list[Span]) -> bool:
+def _scan(text: str, spans: list[Span], reached: list[Reach], near: Sequence[int] | None = None) -> bool:
     """Add to ``spans`` the secrets of ``text``, in no promised order, and to ``reached`` how far rules
     looked; return whether it has codes of a terminal."""
     engine = _engine()
-    words, stems, codes = engine.words, engine.stems, engine.codes
     raw = text.encode("ascii", "replace")  # A character a byte: places are the same in both.
     low = b""
-    done: dict[tuple[int, str], int] = {}
-    named = 0
+    upto = 0
     coded = False
-    for begin in range(0, len(raw), _PIECE):
-        end = min(begin + _PIECE, len(raw))
+    repeats = len(raw) > _LONG
+    seen: dict[tuple[str, int], _Seen] = {}
+    for begin, end in _pieces(raw):
+        if near is not None and bisect_left(near, begin - _REACH) == bisect_left(near, end + _REACH):
+            continue
+        over = max(0, upto - begin)
+        key = (text[max(0, begin - _AROUND) : end + _AROUND], over) if repeats and over < _AROUND else None
+        if key and (known := seen.get(key)):
+            spans += [(begin + start, begin + stop) for start, stop in known.spans]
+            reached += [(begin + start, begin + stop, own) for start, stop, own in known.reached]
+            upto = begin + known.upto
+            continue
+        places: list[tuple[int, int]] = []
         names: list[int] = []
         for index in engine.occurring(raw[begin : end + engine.longest - 1]):
-            if index >= codes:
+            if index >= engine.codes:
                 coded = True
                 continue
-            word, starts, rules = words[index]
+            word, starts, _ = engine.words[index]
             where = raw if starts else (low := low or raw.lower())
             last = end + len(word) - 1
             at = where.find(word, begin, last)
-            if index >= stems:
-                while at >= 0:
-                    names.append(at)
-                    at = where.find(word, at + 1, last)
-                continue
             while at >= 0:
+                if index >= engine.stems:
+                    names.append(at)
                 # Most places where a token could begin are inside a word.
-                if not (starts and at and raw[at - 1] in _WORD and _inside(raw, at)):
-                    for rule in rules:
-                        if rule.back < 0:
-                            spans += rule.look(text, at)[0]
-                        elif at >= done.get((index, rule.id), 0):
-                            found, upto = rule.look(text, at)
-                            spans += found
-                            done[index, rule.id] = upto
-                            reached.append((at - rule.back, upto))
+                elif not (starts and at and raw[at - 1] in _WORD and _inside(raw, at)):
+                    places.append((at, index))
                 at = where.find(word, at + 1, last)
         names.sort()
-        for at in names:
-            if at >= named:
-                found, named, upto = assignments.look(text, at)
-                if found:
-                    spans += found
-                if upto:
-                    reached.append((at, upto))
+        found: list[Span] = []
+        looked: list[Reach] = []
+        upto = _names(text, names, upto, found, looked)
+        _places(engine, text, places, found, looked)
         for pattern, rules in engine.common:
             for match in pattern.finditer(text, begin, end + _FOLLOWING):
                 if (at := match.start()) < end:
                     for rule in rules:
-                        spans += rule.look(text, at)[0]
+                        found += rule.look(text, at)[0]
+        spans += found
+        reached += looked
+        if key and all(one[1] < end + _AROUND for one in (*found, *looked)):
+            seen[key] = _Seen(
+                [(start - begin, stop - begin) for start, stop in found],
+                [(start - begin, stop - begin, own) for start, stop, own in looked],
+                upto - begin,
+            )
     return coded
+
+
+class _Seen(NamedTuple):
+    """What a piece of text had, from its beginning on."""
+
+    spans: list[Span]
+    reached: list[Reach]
+    upto: int
+
+
+def _pieces(raw: bytes) -> Iterator[Span]:
+    """The beginnings and ends of the pieces of a text, which end where a line or a word does."""
+    begin, length = 0, len(raw)
+    while length - begin > _PIECE:
+        end = begin + _PIECE
+        cut = raw.rfind(b"\n", begin + _PIECE // 2, end) + 1 or raw.rfind(b" ", begin + _PIECE // 2, end) + 1
+        end = cut or end
+        yield begin, end
+        begin = end
+    yield begin, length
+
+
+def _names(text: str, names: list[int], upto: int, found: list[Span], looked: list[Reach]) -> int:
+    """Look at the stems of names at ``names``, behind ``upto``; return how far what they name goes."""
+    look = assignments.look
+    for at in names:
+        if at >= upto:
+            spans, upto, reach = look(text, at)
+            if spans:
+                found += spans
+            if reach:
+                looked.append((at, reach, len(spans)))
+    return upto
+
+
+def _places(
+    engine: _Engine, text: str, places: list[tuple[int, int]], found: list[Span], looked: list[Reach]
+) -> None:
+    """Look at the places where words of rules stand."""
+    done: dict[tuple[int, str], int] = {}
+    for at, index in places:
+        for rule in engine.words[index].rules:
+            if rule.back < 0:
+                found += rule.look(text, at)[0]
+            elif at >= done.get((index, rule.id), 0):
+                spans, upto = rule.look(text, at)
+                found += spans
+                done[index, rule.id] = upto
+                looked.append((at - rule.back, upto, len(spans)))

@@ -31,25 +31,30 @@ _ROUNDS = 4
 def redact(text: str) -> str:
     """``text`` with every secret replaced by ``[redacted]``; the same object when it has none."""
     # What was hidden behind one secret may show once it is gone; hardly ever, and then once.
+    near: list[int] | None = None
     for _ in range(_ROUNDS):
         if len(text) < _SHORTEST:
             return text
-        spans, again = engine.find(text)
+        spans, again = engine.find(text, near)
         if spans:
-            text = _replaced(text, spans)
+            text, near = _replaced(text, spans)
         if not again:
             return text
     return text
 
 
-def _replaced(text: str, spans: list[Span]) -> str:
+def _replaced(text: str, spans: list[Span]) -> tuple[str, list[int]]:
+    """``text`` with a mark for each of ``spans``, and where the marks are."""
     parts: list[str] = []
-    at = 0
+    marks: list[int] = []
+    at = shift = 0
     for start, end in spans:
         parts.append(text[at:start])
+        marks.append(start + shift)
+        shift += len(MARK) - (end - start)
         at = end
     parts.append(text[at:])
-    return MARK.join(parts)
+    return MARK.join(parts), marks
 
 
 def redact_value(obj: Any) -> Any:

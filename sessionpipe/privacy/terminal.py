@@ -6,7 +6,6 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator
 from itertools import accumulate
-from typing import NamedTuple
 
 Span = tuple[int, int]
 
@@ -19,21 +18,25 @@ _CODE = re.compile(
 _APART = 400
 
 
-class View(NamedTuple):
-    """A part of a text, written differently, and where its pieces stand in the text."""
+class View:
+    """A part of a text, written differently."""
 
-    text: str
-    #: For each piece, its place in the view and in the text.
-    seen_at: list[int]
-    text_at: list[int]
+    def __init__(self, pieces: list[str], starts: list[int], sign: str) -> None:
+        """``pieces``, which begin in the text at ``starts``, joined by ``sign``."""
+        self.text = sign.join(pieces)
+        self._starts = starts
+        self._lengths = [len(piece) + len(sign) for piece in pieces[:-1]]
+        self._begins: list[int] = []
 
     def place(self, span: Span) -> Span:
         """Where in the text ``span`` of the view is."""
         return self._place(span[0]), self._place(span[1] - 1) + 1
 
     def _place(self, index: int) -> int:
-        piece = max(0, bisect_right(self.seen_at, index) - 1)
-        return self.text_at[piece] + index - self.seen_at[piece]
+        if not self._begins:
+            self._begins = list(accumulate(self._lengths, initial=0))
+        piece = max(0, bisect_right(self._begins, index) - 1)
+        return self._starts[piece] + index - self._begins[piece]
 
 
 def views(text: str) -> Iterator[View]:
@@ -56,5 +59,4 @@ def _both(text: str, codes: list[Span]) -> Iterator[View]:
     starts = [begin, *(stop for _, stop in codes)]
     pieces = [text[start:stop] for start, stop in zip(starts, [*(at for at, _ in codes), end], strict=True)]
     for sign in ("\0", ""):
-        lengths = (len(piece) + len(sign) for piece in pieces[:-1])
-        yield View(sign.join(pieces), list(accumulate(lengths, initial=0)), starts)
+        yield View(pieces, starts, sign)

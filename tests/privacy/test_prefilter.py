@@ -15,11 +15,15 @@ from sessionpipe.privacy.secrets import redact
 from tests.privacy.recipes import vector_input
 from tests.privacy.test_vectors import SECRETS
 
-WORDS = [
-    *shapes.tables().words,
-    *(Word(text) for text in ("pass", "pw", "token", "key", "ken k", "?", "..", "\\x1b", "\x1b")),
-    *(Word(text, True) for text in ("tok_", "tok_x", "ok_", "SK", "sk.")),
-]
+WORDS = list(
+    dict.fromkeys(
+        [
+            *shapes.tables().words,
+            *(Word(text) for text in ("pass", "pw", "token", "key", "ken k", "?", "..", "\\x1b", "\x1b")),
+            *(Word(text, True) for text in ("tok_", "tok_x", "ok_", "SK", "sk.")),
+        ]
+    )
+)
 WAYS = {
     "hyperscan": lambda: prefilter.by_hyperscan(WORDS, lambda _: []),
     "expressions": lambda: prefilter.by_expression(WORDS),
