@@ -136,12 +136,14 @@ class _Turn:
     def next(self, secret: Written, *, whole: bool) -> str:
         """A context that can hold ``secret``; with ``whole`` none that cuts it."""
         long = max(map(len, secret.gone)) >= 24
-        bare = all(character.isalnum() or character in "!@%^*_+-=.?~/:" for character in secret.text)
+        token = all(character.isalnum() or character in "_-." for character in secret.text)
+        bare = token or all(character.isalnum() or character in "!@%^*_+-=.?~/:" for character in secret.text)
         suitable = [
             name
             for name in self._used
             if (long or not self._contexts[name].get("long"))
             and (bare or self._contexts[name].get("quoted"))
+            and (token or not self._contexts[name].get("token"))
             and not (whole and self._contexts[name].get("cuts"))
         ]
         chosen = min(suitable, key=self._used.__getitem__)

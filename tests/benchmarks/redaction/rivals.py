@@ -22,11 +22,11 @@ def detect_secrets() -> Callable[[Any], str] | None:
     from detect_secrets import SecretsCollection  # type: ignore[import-not-found]
     from detect_secrets.settings import default_settings  # type: ignore[import-not-found]
 
-    folder = Path(tempfile.mkdtemp(prefix="sessionpipe-benchmark-"))
+    folder = tempfile.TemporaryDirectory(prefix="sessionpipe-benchmark-")
 
     def redact(value: Any) -> str:
         text = strings(value)
-        path = folder / "case.txt"
+        path = Path(folder.name) / "case.txt"
         path.write_text(text, "utf-8")
         found = SecretsCollection()
         with default_settings():
