@@ -25,9 +25,10 @@ from sessionpipe.cli.journal_text import (
     one_session,
     plural,
     position,
+    styled,
     took,
 )
-from sessionpipe.cli.render import STYLES, Tone, colour_wanted, columns_of
+from sessionpipe.cli.render import Tone, colour_wanted, columns_of
 from sessionpipe.journal.bundle import find
 from sessionpipe.journal.format import COMPLETE, FAILED, parse_time
 from sessionpipe.journal.index import Event, Journal, Replaced
@@ -303,7 +304,7 @@ class Teller:
             self._end_block()
             self._block = (message.row, block.index)
             if block.kind == "thinking":
-                self._out.write(f"  {self._styled('thinking', 'quiet')}\n")
+                self._out.write(f"  {styled('thinking', 'quiet', colour=self._colour)}\n")
         text = whole(self._held + text)
         # A line end and a character may come in two pieces.
         keep = text[-1:] if text[-1:] == "\r" or "\ud800" <= text[-1:] <= "\udbff" else ""
@@ -315,7 +316,7 @@ class Teller:
                 self._out.write("\n")
                 self._fresh = True
             if row:
-                self._out.write(" " * indent * self._fresh + self._styled(row, tone))
+                self._out.write(" " * indent * self._fresh + styled(row, tone, colour=self._colour))
                 self._fresh = False
 
     def _end_block(self) -> None:
@@ -351,9 +352,6 @@ class Teller:
     def _line(self, line: Line) -> None:
         self._end_block()
         self._out.write(line.paint(colour=self._colour) + "\n")
-
-    def _styled(self, text: str, tone: Tone) -> str:
-        return click.style(text, **STYLES[tone]) if self._colour else text
 
 
 COMMANDS: dict[str, Any] = {"replay": replay, "follow": follow}

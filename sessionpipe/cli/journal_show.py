@@ -27,6 +27,7 @@ from sessionpipe.cli.journal_text import (
     took,
 )
 from sessionpipe.cli.render import Tone, colour_wanted, columns_of
+from sessionpipe.journal.format import RECORDING
 from sessionpipe.journal.index import Journal
 from sessionpipe.journal.reducer import Message, Reducer, Span, Tool, Turn
 
@@ -162,16 +163,31 @@ class _Page:
         view = message.final or message.view()
         pieces = self._reader.of_entry(entry) if entry is not None else self._reader.of_blocks(view["blocks"])
         tools = self._of_message.get(message.id, [])
-        words, tone = _standing(message, found=entry is not None)
+        words, tone = self._standing(message, found=entry is not None)
         head = joined(message.role, clock(message.start[1]), *_time(message), words)
         yield Line(2, printable(head), tone)
         if message.role == "toolResult" and self._is_shown(entry):
             return
+        if not pieces and message.end is not None and message.role != "assistant":
+            yield Line(4, "its text is not in the journal", "quiet")
         for piece in pieces:
             yield from self._piece(piece, message, tools)
         for tool in tools:
             if tool.row not in self._told:
                 yield from self._tool(tool, 4)
+
+    def _standing(self, message: Message, *, found: bool) -> tuple[str, Tone]:
+        """What is to be said of where a message's content comes from."""
+        if message.status == "settled":
+            return ("", "good") if found else ("its entry is missing: put together from events", "bad")
+        words = {"unsettled": "unsettled", "finished": "not settled yet", "error": "broke off"}.get(
+            message.status
+        )
+        if words is None:
+            at_end = self._reducer.through_seq == self._journal.reducer.through_seq
+            over = at_end and self._journal.verdict.status != RECORDING
+            words = "not finished" if over else "streaming"
+        return f"{words}: put together from events", "needs"
 
     def _is_shown(self, entry: Any) -> bool:
         """Whether the result in a toolResult message was shown with its execution."""
@@ -192,7 +208,7 @@ class _Page:
                 yield Line(4, "→ a call not finished", "quiet")
                 yield from block_lines(piece.text, 6, "quiet")
             return
-        if piece.kind == "thinking":
+        if piece.kind == "thinking" and piece.text:
             yield Line(4, "thinking", "quiet")
             yield from block_lines(piece.text, 6, "quiet")
             return
@@ -220,16 +236,6 @@ class _Page:
 
 def _time(span: Span | None) -> tuple[str]:
     return ("" if span is None or span.end is None else took(span.start[1], span.end[1]),)
-
-
-def _standing(message: Message, *, found: bool) -> tuple[str, Tone]:
-    """What is to be said of where a message's content comes from."""
-    if message.status == "settled":
-        return ("", "good") if found else ("its entry is missing: put together from events", "bad")
-    if message.end is not None:
-        return "unsettled: put together from events", "needs"
-    ended = {"finished": "not settled yet", "error": "broke off"}
-    return f"{ended.get(message.status, 'streaming')}: put together from events", "needs"
 
 
 COMMANDS = {"show": show}

@@ -37,10 +37,12 @@ class Line(NamedTuple):
 
     def paint(self, *, colour: bool) -> str:
         """It as a terminal is given it."""
-        if not self.text:
-            return ""
-        styled = click.style(self.text, **STYLES[self.tone]) if colour else self.text
-        return " " * self.indent + styled
+        return " " * self.indent + styled(self.text, self.tone, colour=colour) if self.text else ""
+
+
+def styled(text: str, tone: Tone, *, colour: bool) -> str:
+    """``text`` in a tone, where colour is wanted."""
+    return click.style(text, **STYLES[tone]) if colour and STYLES[tone] else text
 
 
 # -- Finding --
@@ -239,7 +241,7 @@ def block_lines(
     text: str, indent: int, tone: Tone, *, most: int | None = None, more: str = " (--full shows all)"
 ) -> Iterator[Line]:
     """``text`` line by line, at most so many of them; ``more`` says where the rest is."""
-    rows = printable_text(text).expandtabs(4).rstrip("\n").split("\n")
+    rows = printable_text(text).expandtabs(4).rstrip("\n").split("\n") if text else []
     shown = rows if most is None or len(rows) <= most + 1 else rows[:most]
     for row in shown:
         yield Line(indent, row, tone)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -129,10 +130,9 @@ def conversation() -> Story:
 
 
 def line(record: Any) -> bytes:
-    """A record as a line."""
-    return (
-        json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass") + b"\n"
-    )
+    """A record as a line, with half a surrogate pair escaped as JavaScript does."""
+    text = json.dumps(record, ensure_ascii=False, separators=(",", ":"))
+    return re.sub("[\ud800-\udfff]", lambda half: f"\\u{ord(half[0]):04x}", text).encode() + b"\n"
 
 
 def lines(records: Iterable[Any]) -> bytes:
