@@ -133,7 +133,8 @@ class Feed:
 
     def _new(self, tail: Tail, accept: Any) -> Iterator[bytes]:
         problem = self._capture.problem
-        if self._parts is None or (problem and problem.status == UNAVAILABLE):
+        unreadable = tail is self._events and problem is not None and problem.status == UNAVAILABLE
+        if self._parts is None or unreadable:
             return
         for line in tail.new():
             try:
@@ -283,11 +284,11 @@ class Server(ThreadingHTTPServer):
     block_on_close = False
 
     def __init__(self, folder: Path, port: int = 0) -> None:
-        super().__init__(("127.0.0.1", port), Handler)
         self.folder = folder
         self.token = secrets.token_urlsafe(18)
         self.closing = threading.Event()
         self.places = threading.BoundedSemaphore(CONNECTIONS)
+        super().__init__(("127.0.0.1", port), Handler)
 
     @property
     def url(self) -> str:
