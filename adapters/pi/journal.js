@@ -20,13 +20,14 @@ const KEPT = ["type", "contentIndex", "delta", "content", "toolCall", "reason"];
 
 export default function journal(pi) {
   if (pipe.fd === null) return;
-  let closed = false;
+  const self = {}; // one conversation at a time is told: a session that runs inside another is not
   let told = 0; // entries of the session that the recorder has, or that are older than it
   let ended = []; // messages that ended and have no entry yet
 
   function on(event, handler) {
     const guarded = (ev, ctx) => {
-      if (closed || pipe.fd === null) return undefined;
+      if (event === "session_start") pipe.teller ??= self;
+      if (pipe.teller !== self || pipe.fd === null) return undefined;
       try {
         handler(ev ?? {}, ctx, Date.now());
       } catch {
@@ -73,7 +74,7 @@ export default function journal(pi) {
     settle(ctx);
     pipe.told = { session: ctx.sessionManager.getSessionId(), told };
     send({ type: "session_shutdown", t, reason: ev.reason });
-    closed = true;
+    pipe.teller = null;
   });
 
   for (const event of ["agent_start", "agent_end"]) {
@@ -161,7 +162,7 @@ function pick(from, names) {
 }
 
 function opened() {
-  const pipe = { fd: null, lines: [], bytes: 0, messages: 0, again: null, lost: false };
+  const pipe = { fd: null, lines: [], bytes: 0, messages: 0, again: null, lost: false, teller: null };
   const path = process.env[VARIABLE];
   // What Pi starts is not recorded here.
   delete process.env[VARIABLE];

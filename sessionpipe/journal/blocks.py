@@ -43,6 +43,8 @@ class Blocks:
         """Take note of the next record: hold it when it is a delta, or finish what it ends."""
         if record.type == "message_finished":
             self.finish(record.message)
+        elif record.type in ("turn_finished", "turn_started"):
+            self.finish()  # Nothing of a message that was left without an end holds up another turn.
         if record.type != "assistant_event" or record.message is None:
             return
         kind, _, what = str(record.payload["type"]).partition("_")

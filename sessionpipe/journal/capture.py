@@ -80,7 +80,8 @@ def failure_of(error: Exception) -> Failure:
 
 def iso(at: float) -> str:
     """Epoch seconds as the journal writes a time: UTC, to the millisecond."""
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S.") + f"{int(at * 1000) % 1000:03d}Z"
+    seconds, milliseconds = divmod(round(at * 1000), 1000)
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{milliseconds:03}Z"
 
 
 class Capture:
@@ -122,7 +123,8 @@ class Capture:
         self._counted = 0  # bytes that the batch's records are counted with
         self._told = time.monotonic()
         try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for place in (folder.parent, folder):  # Each by itself: `parents` would not give them the mode.
+                place.mkdir(mode=0o700, exist_ok=True)
             if binding is not None:
                 replace(folder / BINDING, {key: self._text(value) for key, value in binding.items()})
             self._events = Journal(folder / EVENTS)
@@ -142,7 +144,7 @@ class Capture:
         self._line.append(record)
         if self._file is not None and (len(self._links) or record.type in _EXPOSING):
             self.look()
-        if record.type == "turn_finished":
+        if record.type in _TURNING:
             self._take_told()
             self._links.give_up()
         elif len(self._line) >= self._relieve_at and self._crowded():
@@ -195,6 +197,7 @@ class Capture:
         self._entry_seq += 1
         self._batch_bytes += len(data)
         self._links.recorded(entry, key)
+        self._flush_if_full()
 
     def link(self, key: object, entry_id: object) -> None:
         """The source says that a message became an entry that was recorded."""
@@ -229,7 +232,10 @@ class Capture:
                 raise
             line.popleft()
         self._relieve_at = len(line) + _RELIEVE_EVERY
-        if len(self._batch) >= FLUSH_RECORDS or self._batch_bytes >= FLUSH_BYTES:
+        self._flush_if_full()
+
+    def _flush_if_full(self) -> None:
+        if len(self._batch) + len(self._entry_batch) >= FLUSH_RECORDS or self._batch_bytes >= FLUSH_BYTES:
             self.flush()
 
     # -- What leaves --
@@ -310,23 +316,16 @@ class Capture:
         if time.monotonic() - self._told >= _TELL_S:
             self._say(RECORDING)
 
-    def finish(self, failure: Failure | None = None) -> None:
+    def finish(self, failure: Failure | None = None, *, broken: bool = False) -> None:
         """No more comes: write what waits, make it durable, and say last how it ended.
 
-        ``failure``: why it ends early, if it does.
+        ``failure``: why it ends early, if it does. ``broken``: it is this capture that failed, so nothing more
+        is looked for.
         """
         if self._blocks is not None:
             self._blocks.finish()
-        steps = (
-            partial(self.look, last=True),
-            self._take_told,
-            self._links.give_up,
-            self._release,
-            self.flush,
-        )
-        for step in steps:
-            if failure is not None and failure.code in _WRITES:
-                break
+        looking = () if broken else (partial(self.look, last=True), self._take_told)
+        for step in (*looking, self._links.give_up, self._release, self.flush):
             try:
                 step()
             except Exception as error:
@@ -381,9 +380,10 @@ class Capture:
 
 #: Events behind which the session file has something new.
 _EXPOSING = frozenset(("message_finished", "turn_finished"))
+#: What a turn's messages wait for has come by its end, or never does.
+_TURNING = frozenset(("turn_finished", "turn_started"))
 #: Payload fields whose strings may be large; of a tool call only the arguments are the person's.
 _LARGE = ("args", "result", "toolCall")
-_WRITES = frozenset(("event_write_failed", "entry_write_failed", "artifact_write_failed"))
 _PLURAL = {"event": "events", "entry": "entries"}
 
 

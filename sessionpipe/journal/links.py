@@ -1,19 +1,20 @@
 """Which entry of Pi's a finished message became: taken from what proves it, never guessed. Pure.
 
 A message that ended waits here. Its link is what the extension says (it saw Pi store that very object),
-or the one entry that appeared since and holds that very message: role, time and content, equal to the
-last character. Two that are equal prove nothing, and none is waited for only as long as its turn.
+or the one entry that holds that very message: role, time and content, equal to the last character. Two
+that are equal prove nothing, and none is waited for longer than its turn lasts.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from typing import Any
 
-from sessionpipe.journal.normalize import Record
+import msgspec
 
-#: Entries that no message claimed, kept to be claimed. A turn has fewer.
-_KEPT = 1024
+from sessionpipe.journal.normalize import Record
 
 
 class Links:
@@ -21,10 +22,10 @@ class Links:
 
     def __init__(self) -> None:
         self._pending: list[Record] = []
-        self._unclaimed: dict[str, Mapping[str, Any]] = {}
+        #: Entries that no message claimed, by their message's fingerprint. All of a stream that is read later
+        #: may be here, so the messages themselves are not kept.
+        self._unclaimed: dict[bytes, list[str]] = {}
         self._ids: set[str] = set()
-        #: Whether any message was ever linked.
-        self.any = False
 
     def __len__(self) -> int:
         """How many messages wait."""
@@ -44,7 +45,7 @@ class Links:
         record.waiting = True
         self._pending.append(record)
         if "key" not in record.of:
-            self._match()
+            self._claim(record, _fingerprint(record.of["message"]))
 
     def recorded(self, entry: Mapping[str, Any], key: object = None) -> None:
         """An entry was recorded; ``key``: of the message that it is, when the source says so."""
@@ -54,11 +55,13 @@ class Links:
         self._ids.add(entry_id)
         if key is not None:
             self.told(key, entry_id)
-        elif entry.get("type") in ("message", "custom_message"):
-            self._unclaimed[entry_id] = entry
-            if len(self._unclaimed) > _KEPT:
-                self._unclaimed.pop(next(iter(self._unclaimed)))
-            self._match()
+        elif (message := _message_of(entry)) is not None:
+            fingerprint = _fingerprint(message)
+            self._unclaimed.setdefault(fingerprint, []).append(entry_id)
+            for record in self._pending:
+                if "key" not in record.of and _fingerprint(record.of["message"]) == fingerprint:
+                    self._claim(record, fingerprint)
+                    break
 
     def told(self, key: object, entry_id: object) -> None:
         """The source says which entry a message became."""
@@ -73,35 +76,35 @@ class Links:
             record.waiting, record.of = False, None
         self._pending.clear()
 
-    def _match(self) -> None:
-        for record in list(self._pending):
-            if "key" in record.of:
-                continue
-            message = record.of["message"]
-            same = [entry_id for entry_id, entry in self._unclaimed.items() if _is(entry, message)]
-            if len(same) == 1:
-                self._settle(record, same[0])
+    def _claim(self, record: Record, fingerprint: bytes) -> None:
+        same = self._unclaimed.get(fingerprint, [])
+        if len(same) == 1:
+            del self._unclaimed[fingerprint]
+            self._settle(record, same[0])
 
     def _settle(self, record: Record, entry_id: str) -> None:
         record.payload |= {"settled": True, "entryId": entry_id}
         record.waiting, record.of = False, None
         self._pending.remove(record)
-        self.any = True
-        if entry_id in self._unclaimed and not self._pending:
-            # Entries come in the order of their messages: what was before this one is nobody's.
-            for older in list(self._unclaimed):
-                del self._unclaimed[older]
-                if older == entry_id:
-                    break
-        self._unclaimed.pop(entry_id, None)
 
 
 #: What a message of an extension's own is stored with; its entry has a time of its own.
 _CUSTOM = ("customType", "content", "display", "details")
 
 
-def _is(entry: Mapping[str, Any], message: Mapping[str, Any]) -> bool:
+def _message_of(entry: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The message an entry holds, as the stream would tell it."""
+    if entry.get("type") == "custom_message":
+        return {**entry, "role": "custom"}
+    message = entry.get("message")
+    return message if entry.get("type") == "message" and isinstance(message, Mapping) else None
+
+
+def _fingerprint(message: Mapping[str, Any]) -> bytes:
     if message.get("role") == "custom":
-        own = entry.get("type") == "custom_message"
-        return own and all(entry.get(name) == message.get(name) for name in _CUSTOM)
-    return entry.get("type") == "message" and entry.get("message") == message
+        message = {name: message.get(name) for name in _CUSTOM}
+    try:
+        data = msgspec.json.encode(message, order="sorted")
+    except UnicodeEncodeError:  # Half a surrogate pair.
+        data = json.dumps(message, sort_keys=True).encode()
+    return hashlib.sha256(data).digest()

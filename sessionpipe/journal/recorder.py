@@ -1,8 +1,9 @@
 """The recorder: Pi's events in, a bundle of the session event journal out.
 
 A caller on any thread hands over what happened, the time first; a thread of the recorder's own writes it.
-No call waits for a disk, none raises for what an event holds or for a disk that is full: a capture that
-can't go on ends as ``failed``, with why, and whatever is recorded goes on undisturbed.
+What is called for an event touches no file and never waits; nothing raises for what an event holds or for
+a disk that is full: a capture that can't go on ends as ``failed``, with why, and whatever is recorded goes
+on undisturbed.
 
     with Recorder(Path("run"), node="review", attempt="a1") as recorder:
         recorder.bind(session_id, cwd="/repo", file=path, follow=True)
@@ -387,27 +388,30 @@ class Recorder:
             crowded=lambda: self._backlog.crowded,
         )
 
-    def _end(self, failure: Failure | None) -> None:
+    def _end(self, failure: Failure | None, *, broken: bool = False) -> None:
+        self._ended = True
         if self._capture is None:
             failure = failure or Failure(time.time(), "not_bound", "no Pi session came")
             with contextlib.suppress(CaptureFailed):
                 self._capture = Capture(self._out / SESSION, self._artifacts, None, verbatim=self._verbatim)
-        self._close_capture(failure)
-        self._ended = True
+        self._close_capture(failure, broken=broken)
 
     def _abort(self, failure: Failure) -> None:
         with self._state:
             self._accepting = False
             self._state.notify_all()
-        self._end(failure)
+        if self._ended:
+            self._failure, self._said = self._failure or failure, False  # It broke while it was ended.
+        else:
+            self._end(failure, broken=True)
 
-    def _close_capture(self, failure: Failure | None) -> None:
+    def _close_capture(self, failure: Failure | None, *, broken: bool = False) -> None:
         self._failure = self._failure or failure
         if self._capture is None:
             self._said = False
             return
         try:
-            self._capture.finish(failure)
+            self._capture.finish(failure, broken=broken)
         except CaptureFailed as error:
             self._failure, self._said = self._failure or error.failure, False
         self._failure = self._failure or self._capture.failure

@@ -1,6 +1,7 @@
 // Plays what an extension saw of a recorded run to ours, as Pi does: node player.mjs EXTENSION RECORDING FOLDER
 // FOLDER holds the session files of the recording, if it has any. With "exit" behind it the process
-// ends right after the last event, and nothing else happens between the events; with "old" Pi is an older one.
+// ends right after the last event, and nothing else happens between the events; with "old" Pi is an older one;
+// with "both" every session that starts runs beside those that have.
 
 import { existsSync, mkdtempSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -25,7 +26,8 @@ for (const { event, ev, ctx } of lines) {
     if (event === "message_end" && ev.message) entries.push({ type: "message", id: `made${entries.length}`, message: ev.message });
     if (event === "turn_end" && ev.message) {
       const { role, timestamp } = ev.message;
-      entries.find((entry) => entry.message?.role === role && entry.message.timestamp === timestamp).id = ev.messageEntryId;
+      const entry = entries.find((one) => one.message?.role === role && one.message?.timestamp === timestamp);
+      if (entry) entry.id = ev.messageEntryId;
     }
   }
 }
@@ -41,6 +43,7 @@ function file(ctx, onDisk) {
 }
 
 let handlers = new Map();
+const instances = new Map(); // by session, with "both"
 const subscribed = new Set();
 function start() {
   handlers = new Map();
@@ -63,6 +66,8 @@ for (const { event, t, ev, ctx, disk: onDisk } of lines) {
     if (entry) entry.message = ev.message;
   }
   if (event === "session_start" && ev.reason !== "startup") start();
+  if (!instances.has(ctx.sessionId) && event === "session_start") instances.set(ctx.sessionId, handlers);
+  if (how === "both") handlers = instances.get(ctx.sessionId);
   const context = {
     cwd: ctx.cwd,
     sessionManager: {

@@ -82,6 +82,6 @@ def record_played(
             timeout=60,
             check=False,
         )
-        assert (done.returncode, done.stderr) == (0, "")
+        assert (done.returncode, done.stderr) == (0, ""), done.stderr
     told: dict[str, Any] = json.loads(done.stdout)
     return recorder.end(), told

@@ -39,8 +39,10 @@ def out(tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
-def line(event: str, at: int = 1_795_974_777_507, entries: int = 2, **ev: Any) -> dict[str, Any]:
-    ctx = {"cwd": "/src", "sessionId": "s-1", "entries": entries}
+def line(
+    event: str, at: int = 1_795_974_777_507, ctx: dict[str, Any] | None = None, **ev: Any
+) -> dict[str, Any]:
+    ctx = {"cwd": "/src", "sessionId": "s-1", "entries": 2} | (ctx or {})
     return {"event": event, "t": at, "ev": {"type": event, **ev}, "ctx": ctx, "disk": -1}
 
 
@@ -157,6 +159,22 @@ def test_it_listens_to_what_it_needs_and_to_nothing_that_could_hurt(out: Path) -
     }
     # Nor do the programs that Pi starts hear of the recorder.
     assert told["variable"] is None
+
+
+def test_a_session_that_runs_inside_another_is_not_mixed_up_with_it(out: Path) -> None:
+    inside = {"sessionId": "s-2"}
+    told = [
+        line("session_start", reason="startup"),
+        line("turn_start", turnIndex=0),
+        line("session_start", reason="new", ctx=inside),
+        line("turn_start", turnIndex=0, ctx=inside),
+        line("session_shutdown", reason="quit", ctx=inside),
+        line("turn_end", turnIndex=0, message={}, toolResults=[]),
+        line("session_shutdown", reason="quit"),
+    ]
+    outcome, _ = play(out, told, "both")
+    assert (outcome.status, len(events(out))) == ("complete", 2)
+    assert not (out / "session" / "segments").exists()
 
 
 @pytest.mark.parametrize(

@@ -108,3 +108,21 @@ def test_entries_without_an_id_are_nobody_s() -> None:
     links.expect(record)
     assert record.waiting
     assert not links.knows(None)
+
+
+def test_however_many_entries_were_there_before_the_messages_each_finds_its_own() -> None:
+    links = Links()
+    messages = [HELLO | {"timestamp": number} for number in range(3000)]
+    for number, message in enumerate(messages):
+        links.recorded(entry(f"e{number}", message))
+    for number, message in enumerate(messages):
+        record = ended(message)
+        links.expect(record)
+        assert settled(record) == f"e{number}"
+
+
+def test_a_message_with_half_a_surrogate_pair_has_its_entry_too() -> None:
+    links, record = Links(), ended(HELLO | {"content": "\ud83d"})
+    links.recorded(entry("e1", HELLO | {"content": "\ud83d"}))
+    links.expect(record)
+    assert settled(record) == "e1"

@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 
 from sessionpipe.journal import reduce, verify
 from sessionpipe.journal.backlog import Backlog
+from sessionpipe.journal.capture import iso
 from sessionpipe.journal.format import MAX_RECORD_BYTES
 from sessionpipe.journal.recorder import NotEmpty, Outcome, Recorder, run_id
 from sessionpipe.privacy.values import MARK
@@ -133,9 +134,14 @@ def test_the_bundle_of_a_run(out: Path) -> None:
 def test_it_is_the_owner_s_alone(out: Path) -> None:
     before = os.umask(0)
     try:
-        record(out, *turn(*tool("c", "x" * 5000)))
+        recorder = start(out)
+        for event in turn(*say("Hi"), *tool("c", "x" * 5000)):
+            recorder.receive(event)
+        recorder.bind("s-2", cwd="/src")
+        recorder.end()
     finally:
         os.umask(before)
+    assert (out / "artifacts").is_dir() and (out / "session" / "segments").is_dir()
     for path in (out, *out.rglob("*")):
         assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
 
@@ -194,6 +200,23 @@ def test_the_reducer_finds_nothing_to_complain_of(out: Path) -> None:
     state = reduce(entries(out), events(out))
     assert state["diagnostics"] == []
     assert [tool["status"] for tool in state["tools"]] == ["finished"] * 4
+
+
+def test_a_message_without_an_end_holds_up_no_other_turn(out: Path) -> None:
+    recorder = start(out)
+    for event in [{"type": "turn_start"}, *say("half of a", " text")[:-2], *turn(*say("The next."))]:
+        recorder.receive(event)
+    wait_for((out / "session" / "capture.json").exists, "the capture")
+    wait_for(lambda: deltas(out) == ["half of a", " text", "The next."], "the next turn")
+    recorder.end()
+
+
+def test_a_time_is_rounded_to_the_millisecond() -> None:
+    assert [iso(at) for at in (1.9999996, 1_795_974_741.629, 0)] == [
+        "1970-01-01T00:00:02.000Z",
+        "2026-11-29T17:52:21.629Z",
+        "1970-01-01T00:00:00.000Z",
+    ]
 
 
 # -- Ownership --
