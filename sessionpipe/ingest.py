@@ -58,7 +58,7 @@ _BATCH_BYTES = 4 << 20
 PENDING_BYTES = 64 << 20
 _RETRY_S = 1.0
 #: How long, at the end, an outbox that takes nothing is tried.
-_LAST_TRIES_S = 5.0
+_LAST_TRIES_S = 2.0
 #: How long a worker that was started may take to listen.
 _STARTING_S = 2.0
 
