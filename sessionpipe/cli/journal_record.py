@@ -95,8 +95,10 @@ def record(
     on standard error; COMMAND goes on. When this is asked to stop while it reads standard input,
     it waits for the turn that is going on, 30 seconds at most.
 
-    Of a session that is continued only what is new is recorded. A stream that was saved can be recorded
-    later, with its --session-file; its times are then those of the reading.
+    Of a session that is continued only what is new is recorded. Messages of a stream are matched with Pi's
+    session file, which is looked for where Pi keeps it; where none is found, or Pi keeps none, they are
+    recorded as not settled. A stream that was saved can be recorded later, with its --session-file; its
+    times are then those of the reading.
     """
     if extension and not command:
         usage("--extension needs Pi's command line behind --")

@@ -57,6 +57,7 @@ class Channel:
         _widen(self._fd)
         self._over, self._tell = os.pipe()
         self._held = b""
+        self._recorder: Recorder
         self._reader: threading.Thread | None = None
 
     @property

@@ -164,7 +164,7 @@ def _within(text: str, literal: _Literal, new: str) -> list[Edit]:
 
 
 _SPACE = re.compile(r"[ \t\r\n]*+")
-_STRING = re.compile(r'"((?:[^"\\]|\\.)*+)("|\\?\Z)', re.S)
+_STRING = re.compile(r'"((?:[^"\\]++|\\.)*)("|\\?\Z)', re.S)
 _ATOM = re.compile(r"[A-Za-z0-9+.-]++")
 _HALF_ESCAPE = re.compile(r"\\u[0-9a-fA-F]{0,3}\Z")
 
