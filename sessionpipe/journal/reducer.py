@@ -88,17 +88,21 @@ def seq_of(event: Any) -> int | None:
 class Text:
     """A text that only grows. Adding costs what is added, and every earlier length stays a prefix."""
 
-    __slots__ = ("_chunks", "_pieces", "length")
+    __slots__ = ("_chunks", "_pieces", "halves", "length")
 
-    def __init__(self, text: str = "") -> None:
+    def __init__(self, text: str = "", *, halves: bool = False) -> None:
         self._chunks = [text]
         self._pieces: list[str] = []
         self.length = len(text)
+        #: Whether half a surrogate pair is in it, which the next piece may complete.
+        self.halves = halves
 
     def add(self, piece: str) -> None:
         """Append ``piece``."""
         self._pieces.append(piece)
         self.length += len(piece)
+        if not piece.isascii() and not self.halves:
+            self.halves = has_halves(piece)
         if len(self._pieces) == 4096:  # A piece of its own costs ten times a short delta's bytes.
             self._chunks.append("".join(self._pieces))
             self._pieces.clear()
@@ -110,11 +114,18 @@ class Text:
         return self._chunks[0][:length]
 
 
-def whole(text: str) -> str:
-    """``text`` with surrogate pairs that came in two deltas made characters; a lone half stays one."""
+def has_halves(text: str) -> bool:
+    """Whether there is a surrogate in ``text``, which is a character's half."""
     try:
         text.encode()
     except UnicodeEncodeError:
+        return True
+    return False
+
+
+def whole(text: str) -> str:
+    """``text`` with surrogate pairs that came in two deltas made characters; a lone half stays one."""
+    if has_halves(text):
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
     return text
 
@@ -135,7 +146,7 @@ class Block:
     def add(self, delta: str) -> None:
         """Append a delta."""
         if self._deltas.length != self._length:  # Somebody who shares it went on from here.
-            self._deltas = Text(self._deltas.prefix(self._length))
+            self._deltas = Text(self._deltas.prefix(self._length), halves=self._deltas.halves)
         self._deltas.add(delta)
         self._length = self._deltas.length
 
@@ -147,7 +158,10 @@ class Block:
     @property
     def text(self) -> str:
         """What the deltas came to, or the end's content."""
-        return whole(self._deltas.prefix(self._length) if self.content is None else self.content)
+        if self.content is not None:
+            return whole(self.content)
+        text = self._deltas.prefix(self._length)
+        return whole(text) if self._deltas.halves else text
 
     def view(self) -> dict[str, Any]:
         """The block as the state has it."""
