@@ -18,20 +18,37 @@ from sessionpipe.privacy.rules import load
 Span = tuple[int, int]
 
 _NAME = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-."
-#: Between a name and the sign: quotes (escaped ones too), brackets, Markdown's stars.
-_CLOSERS = r"""["'`\\\])*]{0,8}+"""
-_SIGN = (
-    # "name": ..., "value": as in lists of variables
-    r"""(?>(?:\s|\\n|,){1,40})["'\\]{0,4}+[Vv]alue["'\\]{0,4}+[ \t]{0,4}+[:=]"""
-    r"""|[ \t]{0,16}+(?:=>|:=|[=!]==?|\|\|=?|\?\??=?|->|\|(?=[ \t])|=|:(?!:))\*{0,2}+"""
-    r"""|\t{1,4}+(?=[^\s|=:])|>|[ \t]{0,4}+,[ \t]{0,4}+(?=["'`\\])"""
-)
-#: From a stem to the sign behind its name, or to the space there.
-_AFTER = re.compile(
-    rf"(?P<rest>[A-Za-z0-9_.\-]{{0,48}}+)(?:(?P<closers>{_CLOSERS})(?P<sign>{_SIGN})|(?=[ \t]))"
-)
-_WORD = r"""[^\s.!?:=;,"'`]{1,30}"""
+#: Between a name and the sign: quotes (escaped and encoded ones too), brackets, Markdown's stars.
+_CLOSERS = r"""(?>(?:["'`\\\])*]|%22|%27|&quot;|&#3[49];){0,8})"""
+# The rest of a name from its stem on. A name that goes on is no secret's: `password_hash` holds a hash.
+_REST = r"_?(?:[A-Za-z][a-z]{1,20}+(?:Word|Phrase|Code|Wd)?|[A-Z]{2,20}+)s?"
+#: What ties a value to its name.
+_TIES = {
+    # "name": ..., "value": as in lists of variables; what tells of a value may stand before it.
+    "pair": r"""(?>(?:\s|\\n|,){1,40})(?:["'\\]{1,4}[A-Za-z]{4,12}["'\\]{1,4}\s?:\s?[\w"'\\]{1,24},\s{0,20})?"""
+    r"""["'\\]{0,4}+[Vv]alue["'\\]{0,4}+[ \t]{0,4}+[:=]"""
+    r"""|\s?:\s?\{(?:\s{0,20}["'\\]{1,4}[A-Za-z]{4,12}["'\\]{1,4}\s?:\s?[\w"'\\]{1,16},){0,2}"""
+    r"""\s{0,20}["'\\]{1,4}value["'\\]{1,4}\s?:""",
+    "list": r"</key>(?:\s|\\n){0,40}<string>",
+    "sign": r"[ \t]{0,16}+(?:=>|:=|[=!]==?|\|\|=?|\?\??=?|->|\|(?=[ \t])|=|:(?!:)|%(?:25)?3[ADad])\*{0,2}+",
+    "table": r"(?:\t{1,4}+|[ ]{3,40}+)(?=[^\s|=:>-])",
+    "xml": r">",
+    "comma": r"""[ \t]{0,4}+,\s{0,16}+(?=[bBrRuUfFN@$]?\\{0,4}["'`])""",
+    "call": r"""(?:\.(?:type|fill|send_?[kK]eys|set_?[vV]alue|val))?\([ \t]{0,2}(?=\\{0,4}["'`])""",
+    "part": r"(?<=\")(?:\r?\n|\\r\\n|\\n){2}(?=\S)",
+    "gap": r"(?=[ \t])",
+}
+_WORD = r"""[^\s.!?:=;,"'`]{1,64}"""
 _LONGEST_NAME = 64
+
+
+@cache
+def _after() -> re.Pattern[str]:
+    """From a stem to what ties a value to its name; what is no name of a secret mostly fails here."""
+    tail = _either(load("secrets@1")["names"]["tail"])
+    rest = rf"{_REST}(?>(?:[_.-]{{0,2}}(?:(?i:{tail})(?![a-z])|[0-9]{{1,4}})){{0,3}})_?"
+    ties = "|".join(f"(?P<{what}>{tie})" for what, tie in _TIES.items())
+    return re.compile(rf"(?P<rest>{rest})(?P<closers>{_CLOSERS})(?:{ties})")
 
 
 def look(text: str, at: int) -> tuple[list[Span], int, int]:
@@ -39,20 +56,18 @@ def look(text: str, at: int) -> tuple[list[Span], int, int]:
 
     With it, where its name or its value ends, and, for a sentence, how far it was read (else 0).
     """
-    after = _AFTER.match(text, at)
+    after = _after().match(text, at)
     if after is None:
         return [], at, 0
     end = after.end("rest")
     name, start = _whole_name(text, at, end)
     reach = 0
-    if after["sign"] is not None:
+    if after.lastgroup != "gap":
         span = _assigned(text, name, start, after)
     elif name.startswith("-"):
         span = _flag(text, name, start, end)
-    elif leads := _noun(text, name, start):
-        span, reach = _said(text, end, leads), end + _SENTENCE
     else:
-        return [], end, 0
+        span, reach = _spoken(text, name, start, end)
     return ([span], span[1], reach) if span else ([], end, reach)
 
 
@@ -66,12 +81,18 @@ _BARE = 512
 _IN_PROGRAM = re.compile(rf"""[^\s"'`,;&<>|(){{}}\[\]\x00-\x1f]{{1,{_BARE}}}+""")
 _IN_QUERY = re.compile(rf"""[^\s"'`,;&#<>|(){{}}\[\]\x00-\x1f]{{1,{_BARE}}}+""")
 _ON_LINE = re.compile(rf"""[^\s"'`<>\x00-\x1f]{{1,{_BARE}}}+""")
+#: A value in a URL in a URL.
+_ENCODED = re.compile(
+    rf"""(?:[A-Za-z0-9_.~+/!*-]|%(?!(?:25)?(?:26|22|27|2[Cc]|7[Dd]|0[AaDd]|20|23))[0-9A-Fa-f]{{2}}){{1,{_BARE}}}"""
+)
 _ESCAPE = re.compile(r"""\\[nrtu"'\\/`]""")
 _VALUE = re.compile(
-    r"""[ \t]{0,16}+(?:(?P<pre>[bBrRuUfF$@]{0,2})(?P<quote>\\{0,15}+["'`])"""
+    r"""[ \t]{0,16}+(?:(?P<pre>[bBrRuUfFN$@]{0,2})(?P<quote>\\{0,15}+["'`]|%(?:25)?2[27]|&quot;|&#3[49];)"""
     r"""|(?P<bare>)(?=[^\s"'`,;&<>|(){}\[\]\x00-\x1f]))"""
 )
-_TYPED = re.compile(r"""[ \t]*+[A-Za-z_][\w.\[\]|?]{0,40}+[ \t]{0,2}+=[ \t]{0,2}+(?=[bBrRuUfF]{0,2}["'`])""")
+_TYPED = re.compile(
+    r"""[ \t]*+[&A-Za-z_][\w.\[\]|?&'<>]{0,40}+(?: \w{1,20})?[ \t]{0,2}+=[ \t]{0,2}+(?=[bBrRuUfF]{0,2}["'`])"""
+)
 _BLOCK = re.compile(r"[ \t]{0,4}[|>][+-]?[ \t]{0,4}\r?\n[ \t]{1,40}")
 _XML_VALUE = re.compile(r"\s{0,8}+([^<>\s][^<>]{0,400}?)\s{0,8}</")
 _TEMPLATE = re.compile(r"\$?\{[^{}]{0,80}\}|%\(?\w{0,20}\)?[sdr]|\$\w{2,60}")
@@ -85,47 +106,93 @@ _STRUCTURE = re.compile(r"""(?<!\\)"\s{0,4}[,:}\]]""")
 
 
 #: Signs that assign nothing: what stands behind them is a secret only when it looks like one.
-_COMPARING = frozenset(("==", "===", "!=", "!==", "||", "??", "?", ","))
+_COMPARING = frozenset(("==", "===", "!=", "!==", "||", "??", "?"))
 #: Signs of a table or a note.
-_LOOSE = frozenset(("->", "|", ""))
+_LOOSE = frozenset(("->", "|", "table"))
 
 
 class _Place(NamedTuple):
     """What stands around a name: enough to tell a shell's line from a program's."""
 
     kind: Kind
-    strict: bool
+    #: A sign as it is written, or one of the other ties.
     sign: str
-    name_quoted: bool
+    #: As a shell or a query assigns: whatever stands there is the value.
+    strict: bool
+    #: A name and a value on a line of their own, as in a configuration.
+    line: bool
+    quoted_name: bool
+    constant: bool
+
+
+# Before a name on a line of its own: blanks, a list's dash, a diff's sign, a quote, a number, a border.
+_LINE_START = re.compile(
+    r"""(?:^|\n|\\n)[ \t]{0,40}(?:[0-9]{1,6}[\t:→│ ]{1,4}[ \t]{0,40})?(?:[-+<>|│*#][ \t]{0,40}){0,2}["'\\]{0,4}\Z"""
+)
+
+
+# The same without blanks, as a program's arguments have them.
+_FLUSH = re.compile(
+    r"""(?:^|\n|\\n)(?:[ \t]{0,40}(?:[0-9]{1,6}[\t:→│ ]{1,4}|-[ ]{1,3}))?[-+<>|│]?["'\\]{0,4}\Z"""
+)
 
 
 def _assigned(text: str, name: str, start: int, after: re.Match[str]) -> Span | None:
     before = text[start - 1 : start]
     found = _two_words(text, start, name) if before == " " and name.isalpha() else kind(name.strip("-_."))
-    if found is None or text.startswith("://", max(0, start - 3)):
-        return None  # A user in a URL is the URL's.
-    sign = after["sign"].strip(" \t*")
-    at = after.end()
-    name_quoted = bool(after["closers"])
-    if sign == ">":
-        return _xml(text, at, found) if before == "<" and not name_quoted else None
+    if found is None or (found == "key" and "cookie" in name.lower()):
+        return None  # A cookie has a rule of its own.
+    if text[max(0, start - 3) : start] == "://" or (
+        before == ":" and (after["sign"] == ":" or text[start - 2 : start] == "::")
+    ):
+        return None  # A user in a URL is the URL's; what colons separate are the parts of one name.
+    tie, at = after.lastgroup or "", after.end()
+    sign = after["sign"].strip(" \t*") if tie == "sign" else tie
+    encoded = sign.startswith("%")
+    if encoded:
+        sign = "=" if sign[-1] in "Dd" else ":"
+    quoted_name = bool(after["closers"])
+    if tie in ("xml", "list"):
+        fine = before == "<" and not quoted_name if tie == "xml" else before == ">"
+        return _xml(text, at, found) if fine else None
+    if tie == "part" and text[start - 6 : start] != 'name="':
+        return None
+    if tie == "call" and (quoted_name != text.startswith(".", after.end("closers")) or not _gives(name)):
+        return None
     if sign == ":":
         if text.startswith("//", at):
             return None
         if further := _TYPED.match(text, at) or _BLOCK.match(text, at):
             at = further.end()
-    tight = sign == "=" and not text[at - 2 : at - 1].isspace() and not text[at : at + 1].isspace()
     constant = len(name) >= 3 and name == name.upper()
-    first_on_line = start == 0 or before in "\n" or text[start - 2 : start] == "\\n"
-    strict = tight and (constant or name.startswith("--") or before in ("?", "&", ";") or first_on_line)
-    place = _Place(found, strict, sign, name_quoted)
+    lead = text[max(0, start - 64) : start]
+    line = before in "\n" or _LINE_START.search(lead) is not None
+    flush = before in "\n" or _FLUSH.search(lead) is not None
+    tight = sign == "=" and (
+        encoded or not text[at - 2 : at - 1].isspace() and not text[at : at + 1].isspace()
+    )
+    query = encoded or before in ("?", "&", ";")
+    strict = tight and (constant or name.startswith("--") or query or flush)
+    place = _Place(found, sign, strict, line, quoted_name, constant)
     value = _VALUE.match(text, at)
-    if value is None or (found == "key" and "cookie" in name.lower()):
-        return None  # A cookie has a rule of its own.
+    if value is None:
+        return None
     if value["quote"]:
         return _quoted(text, value, place)
-    form = _IN_QUERY if before in ("?", "&", ";") else _ON_LINE if strict else _IN_PROGRAM
+    form = _ENCODED if encoded else _IN_QUERY if query else _ON_LINE if strict else _IN_PROGRAM
     return _bare(text, value.start("bare"), place, form)
+
+
+# A function with one of these words first is given what is no secret: a name, something to look at.
+_TAKING = re.compile(
+    r"(?i)(?:get|fetch|read|load|find|look|is|has|have|check|verify|validate|require|parse|decode|delete|remove|create"
+    r"|generate|make|hash|encrypt|decrypt|refresh|revoke|by|test|it|describe|t|i18n|on|handle|next|peek|match|expect|consume)(?=[A-Z_]|$)"
+)
+
+
+def _gives(name: str) -> bool:
+    """Whether a function called ``name`` is given the secret."""
+    return _TAKING.match(name.rpartition(".")[2]) is None
 
 
 def _whole_name(text: str, start: int, end: int) -> tuple[str, int]:
@@ -153,14 +220,14 @@ def _xml(text: str, at: int, found: Kind) -> Span | None:
 
 
 def _quoted(text: str, value: re.Match[str], place: _Place) -> Span | None:
-    start = value.end("quote")
-    end = _closing(text, start, value["quote"])
+    start, quote = value.end("quote"), value["quote"]
+    end = _closing(text, start, quote)
     if end is None:
         return _bare(text, start, place, _IN_PROGRAM)
     content = text[start:end]
-    if len(content) < 3:
+    if len(content) < 3 or values.MARK in content:
         return None
-    if value["quote"] in "'`" and _STRUCTURE.search(content):
+    if quote in "'`" and _STRUCTURE.search(content):
         return _bare(text, start, place, _IN_PROGRAM)
     prefix = value["pre"].lower()
     if ("f" in prefix and "{" in content) or ("r" in prefix and _EXPRESSION.search(content)):
@@ -168,14 +235,33 @@ def _quoted(text: str, value: re.Match[str], place: _Place) -> Span | None:
     if content != content.strip():
         return None  # A part of a longer text, put together by a program.
     if place.sign in _COMPARING or place.sign in _LOOSE:
-        named = place.sign != "," or place.name_quoted
-        if place.kind == "key" or not named or not values.is_generated(content):
+        return (start, end) if place.kind != "key" and values.is_generated(content) else None
+    if place.sign == "call" and not values.is_generated(content):
+        return None
+    if place.sign == "comma":
+        # The default of a variable, what is typed into a field; elsewhere a list of words.
+        words = place.kind == "password" and place.constant and _is_passphrase(content)
+        fits = words or (
+            values.is_generated(content) and (values.is_random(content) or not values.is_code(content))
+        )
+        if not place.quoted_name or (place.kind == "key" and not place.constant) or not fits:
             return None
     return (start, end) if _may_go(content, place.kind) else None
 
 
+def _is_passphrase(content: str) -> bool:
+    """Whether ``content`` is words joined by signs, as generators of passwords that one can say make them."""
+    return _JOINED.fullmatch(content) is not None
+
+
+_JOINED = re.compile(r"[A-Za-z]{3,12}(?:[-_.][A-Za-z0-9]{2,12}){2,7}")
+
+
 def _closing(text: str, start: int, quote: str) -> int | None:
     """Where the quoted value ends: at the same quote, escaped as often. None: not on this line."""
+    if quote[0] in "%&":
+        end = text.find(quote, start, start + _BARE)
+        return end if end >= 0 else None
     sign, depth = quote[-1], len(quote) - 1
     stop = text.find("\n", start, start + _LONGEST)
     stop = min(len(text), start + _LONGEST) if stop < 0 else stop
@@ -189,7 +275,7 @@ def _closing(text: str, start: int, quote: str) -> int | None:
 
 
 def _bare(text: str, start: int, place: _Place, form: re.Pattern[str]) -> Span | None:
-    if place.sign in _COMPARING:
+    if place.sign in _COMPARING or place.sign in ("comma", "call"):
         return None
     whole = _unquoted(text, start, form)
     if not whole or values.is_placeholder(whole):
@@ -212,11 +298,26 @@ def _bare(text: str, start: int, place: _Place, form: re.Pattern[str]) -> Span |
         return None
     if "_" in value and value.isupper() and not place.strict:
         return None  # A program's constant.
+    if values.is_code(value) and not place.constant and kind(value.strip("_")):
+        return None  # One variable is given to another.
     if place.strict and place.kind != "key":
         goes = len(value) >= 3 and not (values.is_path(value) and not values.is_random(value))
     else:
         goes = _looks(value, place)
+    if not goes and place.line and place.kind == "password" and place.sign in (":", "="):
+        rest = text[start + len(whole) : start + len(whole) + 2]
+        if rest[:1] in "\r\n" or rest == "\\n" or rest[:1] in "\"'" or rest == " #":
+            goes, value = _on_its_line(whole, place), whole
     return _to_the_end(text, start, value, form) if goes else None
+
+
+def _on_its_line(value: str, place: _Place) -> bool:
+    """Whether a whole line's ``value`` of a password is one though it may have been typed by a person."""
+    if values.is_code(value) or values.is_path(value) or len(value) < 6:
+        return False
+    if place.constant or place.quoted_name:
+        return True
+    return _is_passphrase(value) if place.sign == ":" else values.is_opaque(value) and not value.isalnum()
 
 
 def _unquoted(text: str, start: int, form: re.Pattern[str]) -> str:
@@ -237,21 +338,32 @@ def _to_the_end(text: str, start: int, value: str, form: re.Pattern[str]) -> Spa
     return start, start + len(text[start:end].rstrip(_PUNCTUATION))
 
 
+_PARTS = re.compile(r"[-_.:/]")
+
+
 def _looks(value: str, place: _Place) -> bool:
     if place.kind == "key":
         if place.strict:
             return len(value) >= 8 and values.is_generated(value)
-        return len(value) >= 16 and values.is_generated(value) and not values.is_digest(value)
+        long = len(value) >= 16 and values.is_generated(value)
+        return long and not any(map(values.is_digest, _PARTS.split(value)))
     if not values.is_generated(value):
         return place.kind == "password" and value.isdigit() and len(value) >= 6
     # `token = result2` is a program's; `password: hunter2` is not.
     return place.kind == "password" or place.sign != "=" or not _VARIABLE.fullmatch(value)
 
 
+_NAMES = re.compile(r"[A-Za-z]{1,20}(?:[_-][A-Za-z]{1,20}[0-9]?){1,6}")
+
+
 def _may_go(content: str, found: Kind) -> bool:
     """Whether a quoted ``content`` under a name of this kind is a secret."""
     if values.is_placeholder(content) or values.is_prose(content):
         return False
+    if _NAMES.fullmatch(content) and (content.isupper() or kind(content)):
+        return False  # The name of a variable, of a header.
+    if content[0].isupper() and content.isalpha() and kind(content):
+        return False  # A label.
     if values.is_path(content) and not values.is_random(content):
         return False
     if (inner := _TEMPLATE.sub("", content)) != content and not values.is_generated(inner):
@@ -273,7 +385,7 @@ def _flag(text: str, name: str, start: int, end: int) -> Span | None:
     value = _VALUE.match(text, end)
     if found is None or value is None or text[value.end() : value.end() + 1] in _NO_ARGUMENT:
         return None
-    place = _Place(found, False, " ", False)
+    place = _Place(found, " ", False, False, False, False)
     if value["quote"]:
         return _quoted(text, value, place)
     begin = value.start("bare")
@@ -302,30 +414,80 @@ def _prose() -> tuple[frozenset[str], frozenset[str], re.Pattern[str]]:
     return frozenset(words["nouns"]), frozenset(words["before"]), verbs
 
 
-def _noun(text: str, name: str, start: int) -> list[str]:
-    """The words before a noun that names a secret, the noun last; none when it names none."""
-    nouns, _, _ = _prose()
-    noun = name.lower()
-    words = text[max(0, start - 32) : start].lower().split()
-    if noun not in nouns and noun.removesuffix("s") not in nouns:
-        if not words or f"{words[-1]} {noun.removesuffix('s')}" not in nouns:
-            return []
-        words.pop()
-    return [*words, noun]
-
-
 # How far a sentence is read: six words, a verb and a value.
 _SENTENCE = 256
+# Commands and lines that name a variable and give it a value with a blank between.
+_SETTING = re.compile(
+    r"""(?:^|[\s"'`\\>;&|]|\\n)(?:set(?:x|env)?|ENV|ARG|export|#define|define|put|add|create|declare|typeset|--var|config)"""
+    r"""(?:[ \t]{1,4}-{1,2}\w{1,12}){0,3}[ \t]{1,8}["'\\]{0,4}\Z"""
+)
+_BLANK = re.compile(r"[ \t]{1,16}")
+_SPOKEN_QUOTE = re.compile(r"""[ \t]{1,2}(?P<quote>\\{0,3}["'`])""")
 
 
-def _said(text: str, end: int, leads: list[str]) -> Span | None:
-    """A sentence that says a secret: only a value that looks generated is one."""
-    _, befores, verbs = _prose()
+def _spoken(text: str, name: str, start: int, end: int) -> tuple[Span | None, int]:
+    """A secret behind a name and a blank, and how far was read for it (0: the name says nothing).
+
+    ``ENV NAME value``, a line that is a name and its value, or a sentence: only a value that looks
+    generated is one there.
+    """
+    found = kind(name.strip("-_."))
+    before = text[max(0, start - 64) : start]
+    if found and (span := _set(text, before, end, found)):
+        return span, 0
+    nouns, befores, verbs = _prose()
+    noun, words = name.lower(), before.lower().split()
+    if noun not in nouns and noun.removesuffix("s") not in nouns:
+        if words and f"{words[-1]} {noun.removesuffix('s')}" in nouns:
+            words.pop()
+        elif not found or found == "key" or not ("_" in name or name.isupper()):
+            return None, 0
+    quote = _SPOKEN_QUOTE.match(text, end)
+    if quote and (closing := _closing(text, quote.end(), quote["quote"])) and found != "key":
+        content = text[quote.end() : closing]
+        if (
+            len(content) >= 8
+            and values.is_generated(content)
+            and not values.is_digest(content)
+            and _may_go(content, "token")
+        ):
+            return (quote.end(), closing), end + _SENTENCE
     verb = verbs.match(text, end)
     if verb and (span := _told(text, verb.end(), 0)):
-        return span
-    before = [word for word in leads[:-1] if word != "the"][-1:]
-    return _told(text, end + 1, 8) if before and before[0] in befores else None
+        return span, end + _SENTENCE
+    lead = [word for word in words if word != "the"][-1:]
+    if lead and lead[0] in befores:
+        return _told(text, end + 1, 8), end + _SENTENCE
+    return None, end + _SENTENCE
+
+
+def _set(text: str, before: str, end: int, found: Kind) -> Span | None:
+    """The value of ``ENV NAME value``, or of a line that is a name and a value."""
+    setting = _SETTING.search(before)
+    if not setting and not (_LINE_START.search(before)):
+        return None
+    blank = _BLANK.match(text, end)
+    value = _VALUE.match(text, blank.end()) if blank else None
+    if value is None:
+        return None
+    if value["quote"]:
+        place = _Place(found, " ", False, True, False, True)
+        return _quoted(text, value, place) if setting else None
+    begin = value.start("bare")
+    bare = _unquoted(text, begin, _ON_LINE)
+    rest = text[begin + len(bare) : begin + len(bare) + 2]
+    if not setting and not (rest[:1] in "\r\n" or rest == "\\n" or rest[:1] in "\"'"):
+        return None
+    bare = bare.rstrip(".,;:)")
+    if (
+        not values.is_generated(bare)
+        or values.is_placeholder(bare)
+        or (found == "key" and values.is_digest(bare))
+    ):
+        return None
+    if len(bare) < 8 and not setting:
+        return None
+    return _to_the_end(text, begin, bare, _ON_LINE)
 
 
 def _told(text: str, at: int, shortest: int) -> Span | None:

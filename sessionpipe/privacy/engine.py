@@ -116,10 +116,10 @@ def _again(text: str, spans: list[Span], reached: list[Reach]) -> bool:
     """
     if any(text[end : end + 1].isalnum() or text[end : end + 1] in ("_", "-") for _, end in spans):
         return True
-    for start, end, own in reached:
-        if bisect_left(spans, (end, end)) - bisect_left(spans, (start, start)) > own:
-            return True
-    return False
+    return any(
+        bisect_left(spans, (end, end)) - bisect_left(spans, (start, start)) > own
+        for start, end, own in reached
+    )
 
 
 # The letters and digits a word may go on behind.

@@ -13,6 +13,7 @@ from sessionpipe.privacy.rules import load
 
 MARK = "[redacted]"
 
+_KEBAB = re.compile("[A-Za-z]+(?:-[A-Za-z]+)*")
 _LOWER = re.compile("[a-z]")
 _UPPER = re.compile("[A-Z]")
 _DIGIT = re.compile("[0-9]")
@@ -81,7 +82,9 @@ def is_opaque(value: str) -> bool:
 
 def is_credential(value: str) -> bool:
     """Whether ``value`` is more than a word, and no members of a program's object."""
-    return is_opaque(value) and (is_generated(value) or not (is_code(value) and "." in value))
+    if is_generated(value):
+        return True
+    return is_opaque(value) and not (is_code(value) and "." in value) and not _KEBAB.fullmatch(value)
 
 
 @lru_cache(maxsize=2048)
