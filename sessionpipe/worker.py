@@ -472,6 +472,9 @@ class Worker:
 
     def _prune(self, outbox: Outbox) -> bool:
         """Let go of some rows older than the retention that every sink is past; whether there are more."""
+        from sessionpipe.live import prune
+
+        prune(self.state)  # What only a reader of a stream looks at, and not for long.
         if self._config is None:
             return False
         names = {sink.name for sink in self._config.sinks if sink.kind != "stdout"}

@@ -6,6 +6,7 @@ import json
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -363,3 +364,12 @@ def test_of_two_workers_at_once_each_job_is_recorded_once(bench: Bench) -> None:
     assert bench.spool.names() == []
     assert bench.prompts() == 200
     first.release()
+
+
+def test_old_marks_of_sessions_that_hooks_told_go(bench: Bench) -> None:
+    bench.state.live.mkdir()
+    for name, age in (("pi-old", 30 * 86_400), ("pi-new", 60)):
+        (bench.state.live / name).write_text("{}")
+        os.utime(bench.state.live / name, (time.time() - age,) * 2)
+    bench.start().join(30)
+    assert [path.name for path in bench.state.live.iterdir()] == ["pi-new"]

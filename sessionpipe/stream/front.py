@@ -3,8 +3,9 @@
 Bytes come from standard input or from a command, go to standard output as they are, and are handed to
 whoever reads along. That one works in a process of its own: its work can't hold up the copying, not even
 for as long as a big regular expression keeps the interpreter, and when somebody kills the front, it
-still gets to say how the stream ended. In between is a bounded queue. When it is full, the copying goes on
-and the stream has a gap, which is told to the reader and counted.
+still gets to say how the stream ended. In between is a bounded queue. When it is full, the stream waits
+for a reader that is at work (no agent is that fast; a file is), and never for one that stands still: then
+the copying goes on and the stream has a gap, which is told to the reader and counted.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ from sessionpipe.stream.frames import Chunk, End, Frame, Gap, Incoming, Signal, 
 
 #: How much may wait for the reader.
 QUEUE_BYTES = 64 << 20
+#: How long a reader that takes nothing is waited for.
+STILL_S = 0.5
 #: How long what a signal has ended may go on sending.
 LAST_WORDS_S = 0.5
 #: How long what came may take to be copied, once a signal has come to us.
@@ -89,7 +92,7 @@ class Front:
         hand, report = self._fork()
         child: Child | None = None
         with Signals() as signals:
-            queue = Queue(hand, signals.poke, waits=self._prints)
+            queue = Queue(hand, signals.poke, patient=self._prints)
             queue.start()
             source = 0
             if self._command is not None:
@@ -118,7 +121,7 @@ class Front:
         say = [copier.trouble] if copier.trouble else []
         if queue.lost:
             say.append(
-                f"{queue.lost} bytes of the stream were not recorded, because the recording did not keep up"
+                f"{queue.lost} bytes of the stream were not recorded, because the recording stood still"
             )
         if told:
             say += told.say
@@ -252,10 +255,13 @@ class Copier(threading.Thread):
     def run(self) -> None:
         try:
             while not self.closed and (data := self._read()):
-                # First to the queue, where it waits for nobody.
-                self._queue.put(Chunk(now_ms(), data))
+                chunk = Chunk(now_ms(), data)
+                # Neither the one who reads the output nor the one who reads along waits for the other.
+                taken = self._queue.put(chunk, wait=False)
                 if self._target is not None:
                     self._print(memoryview(data))
+                if not taken:
+                    self._queue.put(chunk)
         finally:
             # Closed at once, so that whoever writes it learns that nobody reads any more.
             _let_go(self._source)
@@ -295,17 +301,19 @@ class Copier(threading.Thread):
 class Queue(threading.Thread):
     """Frames on their way to the reader.
 
-    ``waits``: a full queue makes :meth:`put` wait; else what has no room leaves a gap.
+    ``patient``: a full queue is waited for however long it takes, else only while the reader is at work.
     """
 
-    def __init__(self, fd: int, changed: Callable[[], None], *, waits: bool) -> None:
+    def __init__(self, fd: int, changed: Callable[[], None], *, patient: bool) -> None:
         super().__init__(name="queue", daemon=True)
         self._fd = fd
         self._changed = changed
-        self._waits = waits
+        self._patient = patient
         self._frames: deque[Frame] = deque()
         self._size = 0
         self._missing = 0
+        self._handed = 0  # how many frames the reader has taken
+        self._still_at: int | None = None  # that number, when it was last waited for in vain
         self._condition = threading.Condition()
         self._finished = False
         #: The reader takes nothing more.
@@ -313,31 +321,50 @@ class Queue(threading.Thread):
         #: How many bytes were left out.
         self.lost = 0
 
-    def put(self, frame: Frame) -> None:
-        """Hand a frame over."""
+    def put(self, frame: Frame, *, wait: bool = True) -> bool:
+        """Hand a frame over. False: it was not taken, because there is no room and nobody waits for it."""
         size = len(frame.data) if isinstance(frame, Chunk) else 0
         with self._condition:
-            while self._waits and self._size + size > QUEUE_BYTES and not self.dead:
-                self._condition.wait()
-            if self.dead:
-                return
-            if size and self._size + size > QUEUE_BYTES:
-                self._missing += size
-                self.lost += size
-                return
-            if self._missing:
-                self._frames.append(Gap(frame.at_ms, self._missing))
-                self._missing = 0
-            self._frames.append(frame)
-            self._size += size
-            self._condition.notify()
+            while not self._has_room(size):
+                if not wait:
+                    return False
+                if not self._reader_moves():
+                    self._missing += size
+                    self.lost += size
+                    return True
+            if not self.dead:
+                if self._missing:
+                    self._frames.append(Gap(frame.at_ms, self._missing))
+                    self._missing = 0
+                self._frames.append(frame)
+                self._size += size
+                self._condition.notify_all()
+            return True
+
+    def _has_room(self, size: int) -> bool:
+        # What is no part of the stream always has room: it is little, and must be told.
+        return self.dead or not size or self._size + size <= QUEUE_BYTES
+
+    def _reader_moves(self) -> bool:
+        """Wait for the reader to take something; False when it stands still, which is waited for only once."""
+        handed = self._handed
+        if self._still_at == handed:
+            return False
+        until = math.inf if self._patient else time.monotonic() + STILL_S
+        while self._handed == handed and not self.dead:
+            left = until - time.monotonic()
+            if left <= 0:
+                self._still_at = handed
+                return False
+            self._condition.wait(None if left == math.inf else left)
+        return True
 
     def finish(self, end: End) -> None:
         """The last frame; nothing is put after it."""
         self.put(end)
         with self._condition:
             self._finished = True
-            self._condition.notify()
+            self._condition.notify_all()
 
     def run(self) -> None:
         try:
@@ -352,7 +379,7 @@ class Queue(threading.Thread):
             with self._condition:
                 self.dead = self.dead or not self._finished or bool(self._frames)
                 self._frames.clear()
-                self._condition.notify()
+                self._condition.notify_all()
             self._changed()
 
     def _next(self) -> Frame | None:
@@ -363,7 +390,8 @@ class Queue(threading.Thread):
                 return None
             frame = self._frames.popleft()
             self._size -= len(frame.data) if isinstance(frame, Chunk) else 0
-            self._condition.notify()
+            self._handed += 1
+            self._condition.notify_all()
             return frame
 
 

@@ -112,6 +112,12 @@ def test_a_reader_that_takes_nothing_holds_nothing_up_and_is_told_what_is_missin
     assert f"{lost} bytes of the stream were not recorded".encode() in said
 
 
+def test_a_reader_at_work_is_waited_for_by_a_stream_that_is_faster_than_any_agent(along: Along) -> None:
+    data = bytes(8 << 20)
+    assert along.run(data=data, queue=1 << 20).stdout == data
+    assert along.frames() == [["End", False, None], ["read", len(data)]]
+
+
 # --- standard output that nobody reads any more -----------------------------------------------------
 
 
@@ -258,9 +264,9 @@ def test_a_key_at_the_terminal_reaches_the_command_once(along: Along) -> None:
 
 
 def test_a_command_ended_by_a_signal_ends_us_with_its_status(along: Along) -> None:
-    with along.start("sleep", "60") as process:
-        wait_for(lambda: Path(f"/proc/{process.pid}").exists(), "the program")
-        wait_for(along.notes.exists, "the reader")
+    with along.start("sh", "-c", "echo ready; exec sleep 60") as process:
+        assert process.stdout
+        assert process.stdout.readline() == b"ready\n"
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 128 + signal.SIGTERM
     assert along.frames()[-2][:2] == ["End", True]
