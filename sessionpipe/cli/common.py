@@ -76,7 +76,18 @@ def echo_json(value: object) -> None:
     """Print ``value`` as indented JSON: what every ``--json`` prints."""
     import msgspec
 
-    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+    try:
+        text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+    except UnicodeEncodeError:  # Half a surrogate pair can only be escaped.
+        import json
+
+        text = json.dumps(value, indent=2)
+    click.echo(printable_json(text))
+
+
+def printable_json(text: str) -> str:
+    """JSON with those characters escaped that JSON leaves as they are and a terminal obeys."""
+    return _CONTROLS.sub(lambda found: "\n" if found[0] == "\n" else f"\\u{ord(found[0]):04x}", text)
 
 
 def unexpected(error: Exception) -> int:

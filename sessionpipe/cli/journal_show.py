@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from sessionpipe.cli.common import printable, watching
+from sessionpipe.cli.common import printable, printable_json, watching
 from sessionpipe.cli.journal_text import (
     Line,
     Piece,
@@ -77,7 +77,7 @@ def show(folder: Path, where: str | None, full: bool, as_json: bool) -> None:
         if as_json:
             from sessionpipe.journal.files import dump
 
-            click.echo(dump({"bundle": str(bundle.root), "sessions": views}))
+            click.echo(printable_json(dump({"bundle": str(bundle.root), "sessions": views}).decode()))
 
 
 def as_values(journal: Journal, reducer: Reducer) -> dict[str, Any]:

@@ -95,6 +95,16 @@ def test_what_a_stranger_wrote_reaches_no_terminal(run: Run, tmp_path: Path) -> 
     edit(root, {"file": "session/events.ndjson", "line": 2, "set": {"messageId": evil, "nodeId": evil}})
     edit(root, {"file": "session/capture.json", "set": {"eventSchema": "v2" + evil}})
     edit(root, {"file": "session/binding.json", "set": {"runId": evil}})
-    done = run("journal", "verify", str(root))
-    assert done.exit_code == 1
-    assert re.findall("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", done.stdout + done.stderr) == []
+    for options in ((), ("--json",)):
+        done = run("journal", "verify", str(root), *options)
+        assert done.exit_code == 1
+        assert re.findall("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", done.stdout + done.stderr) == []
+    assert any(evil in item["message"] for item in json.loads(done.stdout)["violations"])
+
+
+def test_a_report_may_hold_half_a_surrogate_pair(run: Run, tmp_path: Path) -> None:
+    root = sound(tmp_path / "bundle")
+    edit(root, {"file": "session/events.ndjson", "line": 12, "text": '{"\\ud83d":1,"\\ud83d":2}'})
+    (repeated, _) = json.loads(run("journal", "verify", str(root), "--json").stdout)["violations"]
+    assert repeated["message"] == "an object has the key \ud83d twice"
+    assert "an object has the key ? twice" in run("journal", "verify", str(root)).stdout

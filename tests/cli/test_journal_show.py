@@ -277,7 +277,7 @@ def test_what_a_stranger_wrote_is_text_to_a_terminal(run: Run, tmp_path: Path) -
     edit(root, {"file": "session/binding.json", "set": {"cwd": evil, "piSessionId": evil}})
     edit(root, {"file": "manifest.json", "set": {"workflowName": evil, "status": evil}})
     edit(root, {"file": "session/capture.json", "set": {"redaction": {"ruleset": evil}, "failure": {}}})
-    for options in ((), ("--full",)):
+    for options in ((), ("--full",), ("--json",)):
         assert CONTROLS.findall(shown(run, root, *options)) == []
     assert "�]0;owned�" in shown(run, root)
 
