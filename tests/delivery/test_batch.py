@@ -180,6 +180,29 @@ def test_an_event_too_big_for_the_receiver_alone_is_given_up_and_the_rest_goes()
     assert position == 2 and "2000" in reason
 
 
+@pytest.mark.parametrize(("room", "first"), [(0, 2), (-1, 1)])
+def test_a_body_may_have_exactly_the_bytes_of_the_bound(room: int, first: int) -> None:
+    rows = [_row(1, 10), _row(2, 60)]
+    wide = Limits(50, 10_000, envelope=13, strict=True)
+    whole = pack("b", rows, after=0, until=0, policy=Policy(1), limits=wide, thinning={}).batch
+    assert whole is not None
+    exact = len(b'{"events":[' + b",".join(whole.events) + b"]}")
+    limits = Limits(50, exact + room, envelope=13, strict=True)
+    found = pack("b", rows, after=0, until=0, policy=Policy(1), limits=limits, thinning={})
+    assert found.batch is not None and len(found.batch.events) == first and not found.given_up
+
+
+@pytest.mark.parametrize(("room", "given_up"), [(0, 0), (-1, 1)])
+def test_an_event_alone_too(room: int, given_up: int) -> None:
+    rows = [_row(1, 10)]
+    wide = Limits(50, 10_000, envelope=13, strict=True)
+    whole = pack("b", rows, after=0, until=0, policy=Policy(1), limits=wide, thinning={}).batch
+    assert whole is not None
+    limits = Limits(50, 13 + len(whole.events[0]) + room, envelope=13, strict=True)
+    found = pack("b", rows, after=0, until=0, policy=Policy(1), limits=limits, thinning={})
+    assert len(found.given_up) == given_up
+
+
 def test_a_sink_without_such_a_bound_takes_it_alone() -> None:
     rows = [_row(1, 10), _row(2, 3_000), _row(3, 10)]
     limits = Limits(50, 2_000)
