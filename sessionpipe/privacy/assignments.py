@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from sessionpipe.privacy import values
 from sessionpipe.privacy.names import Kind, kind
+from sessionpipe.privacy.prefilter import tree
 from sessionpipe.privacy.rules import load
 
 Span = tuple[int, int]
@@ -25,9 +26,10 @@ _REST = r"_?(?:[A-Za-z][a-z]{1,20}+(?:Word|Phrase|Code|Wd)?|[A-Z]{2,20}+)s?"
 #: What ties a value to its name.
 _TIES = {
     # "name": ..., "value": as in lists of variables; what tells of a value may stand before it.
-    "pair": r"""(?>(?:\s|\\n|,){1,40})(?:["'\\]{1,4}[A-Za-z]{4,12}["'\\]{1,4}\s?:\s?[\w"'\\]{1,24},\s{0,20})?"""
+    "pair": r"""(?=[\s,\\])(?>(?:\s|\\n|,){1,40})"""
+    r"""(?:["'\\]{1,4}[A-Za-z]{4,12}["'\\]{1,4}\s?:\s?[\w"'\\]{1,24},\s{0,20})?"""
     r"""["'\\]{0,4}+[Vv]alue["'\\]{0,4}+[ \t]{0,4}+[:=]"""
-    r"""|\s?:\s?\{(?:\s{0,20}["'\\]{1,4}[A-Za-z]{4,12}["'\\]{1,4}\s?:\s?[\w"'\\]{1,16},){0,2}"""
+    r"""|(?=[ :])\s?:\s?\{(?:\s{0,20}["'\\]{1,4}[A-Za-z]{4,12}["'\\]{1,4}\s?:\s?[\w"'\\]{1,16},){0,2}"""
     r"""\s{0,20}["'\\]{1,4}value["'\\]{1,4}\s?:""",
     "list": r"</key>(?:\s|\\n){0,40}<string>",
     "sign": r"[ \t]{0,16}+(?:=>|:=|[=!]==?|\|\|=?|\?\??=?|->|\|(?=[ \t])|=|:(?!:)|%(?:25)?3[ADad])\*{0,2}+",
@@ -45,10 +47,11 @@ _LONGEST_NAME = 64
 @cache
 def _after() -> re.Pattern[str]:
     """From a stem to what ties a value to its name; what is no name of a secret mostly fails here."""
-    tail = _either(load("secrets@1")["names"]["tail"])
-    rest = rf"{_REST}(?>(?:[_.-]{{0,2}}(?:(?i:{tail})(?![a-z])|[0-9]{{1,4}})){{0,3}})_?"
+    words = load("secrets@1")["names"]["tail"]
+    tail = tree({form for word in words for form in (word, word.capitalize(), word.upper())}, longest=True)
+    rest = rf"{_REST}(?>(?:(?=[_.\-A-Z0-9])[_.-]{{0,2}}(?:{tail}(?![a-z])|[0-9]{{1,4}})){{0,3}})_?"
     ties = "|".join(f"(?P<{what}>{tie})" for what, tie in _TIES.items())
-    return re.compile(rf"(?P<rest>{rest})(?P<closers>{_CLOSERS})(?:{ties})")
+    return re.compile(rf"(?P<rest>{rest})(?P<closers>{_CLOSERS})(?=[\s:=,|>(.!?%\\<-])(?:{ties})")
 
 
 def look(text: str, at: int) -> tuple[list[Span], int, int]:
@@ -119,22 +122,33 @@ class _Place(NamedTuple):
     sign: str
     #: As a shell or a query assigns: whatever stands there is the value.
     strict: bool
-    #: A name and a value on a line of their own, as in a configuration.
-    line: bool
+    #: Where the name begins.
+    start: int
     quoted_name: bool
     constant: bool
 
 
-# Before a name on a line of its own: blanks, a list's dash, a diff's sign, a quote, a number, a border.
-_LINE_START = re.compile(
-    r"""(?:^|\n|\\n)[ \t]{0,40}(?:[0-9]{1,6}[\t:→│ ]{1,4}[ \t]{0,40})?(?:[-+<>|│*#][ \t]{0,40}){0,2}["'\\]{0,4}\Z"""
-)
-
-
+# What may stand before a name on a line of its own: blanks, a list's dash, a diff's sign, a quote, a number, a border.
+_LINE = re.compile(r"""[ \t]*+(?:[0-9]{1,6}[\t:→│ ]{1,4}[ \t]*+)?(?:[-+<>|│*#][ \t]*+){0,2}["'\\]{0,4}""")
 # The same without blanks, as a program's arguments have them.
-_FLUSH = re.compile(
-    r"""(?:^|\n|\\n)(?:[ \t]{0,40}(?:[0-9]{1,6}[\t:→│ ]{1,4}|-[ ]{1,3}))?[-+<>|│]?["'\\]{0,4}\Z"""
-)
+_FLUSH = re.compile(r"""(?:[ \t]*+(?:[0-9]{1,6}[\t:→│ ]{1,4}|-[ ]{1,3}))?[-+<>|│]?["'\\]{0,4}""")
+_MARGIN = 64
+
+
+def _lead(text: str, start: int) -> str | None:
+    """What stands on its line before ``start``; None when that is much."""
+    lead = text[max(0, start - _MARGIN) : start]
+    for end in ("\n", "\\n"):
+        _, found, behind = lead.rpartition(end)
+        if found:
+            return behind
+    return lead if start <= _MARGIN else None
+
+
+def _stands(form: re.Pattern[str], text: str, start: int) -> bool:
+    """Whether a name at ``start`` stands on its line as ``form`` says."""
+    lead = _lead(text, start)
+    return lead is not None and form.fullmatch(lead) is not None
 
 
 def _assigned(text: str, name: str, start: int, after: re.Match[str]) -> Span | None:
@@ -165,15 +179,12 @@ def _assigned(text: str, name: str, start: int, after: re.Match[str]) -> Span | 
         if further := _TYPED.match(text, at) or _BLOCK.match(text, at):
             at = further.end()
     constant = len(name) >= 3 and name == name.upper()
-    lead = text[max(0, start - 64) : start]
-    line = before in "\n" or _LINE_START.search(lead) is not None
-    flush = before in "\n" or _FLUSH.search(lead) is not None
     tight = sign == "=" and (
-        encoded or not text[at - 2 : at - 1].isspace() and not text[at : at + 1].isspace()
+        encoded or (not text[at - 2 : at - 1].isspace() and not text[at : at + 1].isspace())
     )
     query = encoded or before in ("?", "&", ";")
-    strict = tight and (constant or name.startswith("--") or query or flush)
-    place = _Place(found, sign, strict, line, quoted_name, constant)
+    strict = tight and (constant or name.startswith("--") or query or _stands(_FLUSH, text, start))
+    place = _Place(found, sign, strict, start, quoted_name, constant)
     value = _VALUE.match(text, at)
     if value is None:
         return None
@@ -304,7 +315,12 @@ def _bare(text: str, start: int, place: _Place, form: re.Pattern[str]) -> Span |
         goes = len(value) >= 3 and not (values.is_path(value) and not values.is_random(value))
     else:
         goes = _looks(value, place)
-    if not goes and place.line and place.kind == "password" and place.sign in (":", "="):
+    if (
+        not goes
+        and place.kind == "password"
+        and place.sign in (":", "=")
+        and _stands(_LINE, text, place.start)
+    ):
         rest = text[start + len(whole) : start + len(whole) + 2]
         if rest[:1] in "\r\n" or rest == "\\n" or rest[:1] in "\"'" or rest == " #":
             goes, value = _on_its_line(whole, place), whole
@@ -385,7 +401,7 @@ def _flag(text: str, name: str, start: int, end: int) -> Span | None:
     value = _VALUE.match(text, end)
     if found is None or value is None or text[value.end() : value.end() + 1] in _NO_ARGUMENT:
         return None
-    place = _Place(found, " ", False, False, False, False)
+    place = _Place(found, " ", False, start, False, False)
     if value["quote"]:
         return _quoted(text, value, place)
     begin = value.start("bare")
@@ -410,17 +426,34 @@ _NO_ARGUMENT = tuple("=:|&>-")
 def _prose() -> tuple[frozenset[str], frozenset[str], re.Pattern[str]]:
     """The nouns that name a secret, the words before one that need no verb, and what leads to the value."""
     words = load("secrets@1")["prose"]
-    verbs = re.compile(rf"(?:[ \t]{_WORD}){{0,6}}?[ \t]{{1,3}}(?i:{_either(words['verbs'])}):?[ \t]{{1,3}}")
+    verb = tree(words["verbs"], longest=True)
+    verbs = re.compile(rf"(?:[ \t]{_WORD}){{0,6}}?[ \t]{{1,3}}{verb}:?[ \t]{{1,3}}")
     return frozenset(words["nouns"]), frozenset(words["before"]), verbs
 
 
 # How far a sentence is read: six words, a verb and a value.
 _SENTENCE = 256
-# Commands and lines that name a variable and give it a value with a blank between.
-_SETTING = re.compile(
-    r"""(?:^|[\s"'`\\>;&|]|\\n)(?:set(?:x|env)?|ENV|ARG|export|#define|define|put|add|create|declare|typeset|--var|config)"""
-    r"""(?:[ \t]{1,4}-{1,2}\w{1,12}){0,3}[ \t]{1,8}["'\\]{0,4}\Z"""
+# Commands that name a variable and give it a value with a blank between.
+_SETTING = frozenset(
+    (
+        "set",
+        "setx",
+        "setenv",
+        "ENV",
+        "ARG",
+        "export",
+        "#define",
+        "define",
+        "put",
+        "add",
+        "create",
+        "declare",
+        "typeset",
+        "config",
+    )
 )
+# A blank and a word that is not only letters.
+_MADE = re.compile(r"""[ \t]{1,16}["'\\]{0,4}[A-Za-z]*+[^A-Za-z\s"']""")
 _BLANK = re.compile(r"[ \t]{1,16}")
 _SPOKEN_QUOTE = re.compile(r"""[ \t]{1,2}(?P<quote>\\{0,3}["'`])""")
 
@@ -432,9 +465,9 @@ def _spoken(text: str, name: str, start: int, end: int) -> tuple[Span | None, in
     generated is one there.
     """
     found = kind(name.strip("-_."))
-    before = text[max(0, start - 64) : start]
-    if found and (span := _set(text, before, end, found)):
+    if found and _MADE.match(text, end) and (span := _set(text, start, end, found)):
         return span, 0
+    before = text[max(0, start - 32) : start]
     nouns, befores, verbs = _prose()
     noun, words = name.lower(), before.lower().split()
     if noun not in nouns and noun.removesuffix("s") not in nouns:
@@ -461,17 +494,23 @@ def _spoken(text: str, name: str, start: int, end: int) -> tuple[Span | None, in
     return None, end + _SENTENCE
 
 
-def _set(text: str, before: str, end: int, found: Kind) -> Span | None:
+def _set(text: str, start: int, end: int, found: Kind) -> Span | None:
     """The value of ``ENV NAME value``, or of a line that is a name and a value."""
-    setting = _SETTING.search(before)
-    if not setting and not (_LINE_START.search(before)):
+    lead = text[max(0, start - _MARGIN) : start]
+    setting = False
+    if text[start - 1 : start] in (" ", "\t", '"', "'"):
+        words = lead.rstrip("\"'\\").split()
+        while len(words) > 1 and words[-1].startswith("-") and words[-1] != "--var":
+            words.pop()
+        setting = bool(words) and words[-1].lstrip("\"'`>$") in _SETTING
+    if not setting and not _stands(_LINE, text, start):
         return None
     blank = _BLANK.match(text, end)
     value = _VALUE.match(text, blank.end()) if blank else None
     if value is None:
         return None
     if value["quote"]:
-        place = _Place(found, " ", False, True, False, True)
+        place = _Place(found, " ", False, start, False, True)
         return _quoted(text, value, place) if setting else None
     begin = value.start("bare")
     bare = _unquoted(text, begin, _ON_LINE)

@@ -56,6 +56,8 @@ class _Engine(NamedTuple):
     codes: int
     longest: int
     common: list[tuple[re.Pattern[str], tuple[Rule, ...]]]
+    #: Words that are not ASCII.
+    foreign: list[tuple[str, tuple[Rule, ...]]]
 
 
 @cache
@@ -72,6 +74,7 @@ def _engine() -> _Engine:
         len(tables.words) + len(stems),
         max(len(word.text) for word in words),
         tables.common,
+        tables.foreign,
     )
 
 
@@ -87,10 +90,22 @@ def find(text: str, near: Sequence[int] | None = None) -> Found:
             _scan(view.text, seen, beyond)
             spans += map(view.place, seen)
             reached += ((*view.place((start, end)), own) for start, end, own in beyond)
+    if not text.isascii():
+        _foreign(text, spans)
     if not spans:
         return Found(spans, False)
     merged = _merged(spans)
     return Found(merged, _again(text, merged, reached))
+
+
+def _foreign(text: str, spans: list[Span]) -> None:
+    """Look where words of other alphabets stand."""
+    for word, rules in _engine().foreign:
+        at = text.find(word)
+        while at >= 0:
+            for rule in rules:
+                spans += rule.look(text, at)[0]
+            at = text.find(word, at + 1)
 
 
 def _merged(spans: list[Span]) -> list[Span]:

@@ -96,7 +96,7 @@ def by_expression(words: Sequence[Word]) -> Prefilter:
     anywhere = _anywhere([(word.text, index) for index, word in enumerate(words) if not word.starts])
     # Where a word of a run begins, or behind the end of an escape that the run took with it.
     escape = "[nrtbfv]|[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2}"
-    tree = re.compile(rf"[\n_.\-](?:|(?<=\n)(?:{escape}))(?=({_tree(starts)}))".encode())
+    begins = re.compile(rf"[\n_.\-](?:|(?<=\n)(?:{escape}))(?=({tree(starts)}))".encode())
 
     @lru_cache(maxsize=1024)
     def spoken_for(start: bytes) -> list[int]:
@@ -113,7 +113,7 @@ def by_expression(words: Sequence[Word]) -> Prefilter:
         found = anywhere(piece.lower())
         runs = b"\n".join(_RUNS.findall(piece))
         if len(runs) >= 16 and starts:
-            for start in set(tree.findall(b"\n" + runs)):
+            for start in set(begins.findall(b"\n" + runs)):
                 found.update(spoken_for(start))
         return list(found)
 
@@ -153,19 +153,25 @@ def _anywhere(words: Sequence[tuple[str, int]]) -> Callable[[bytes], set[int]]:
     return occurring
 
 
-def _tree(words: Iterable[str]) -> str:
-    """A pattern that matches each of ``words``, sharing beginnings; of two, the shorter matches."""
+def tree(words: Iterable[str], longest: bool = False) -> str:
+    """A pattern that matches each of ``words``, sharing beginnings; of two, the shorter or the ``longest``."""
     root: dict[str, Any] = {}
     for word in words:
         node = root
         for letter in word:
             node = node.setdefault(letter, {})
         node[""] = {}
-    return _branches(root)
+    return _branches(root, longest)
 
 
-def _branches(node: dict[str, Any]) -> str:
-    if "" in node or not node:
+def _branches(node: dict[str, Any], longest: bool) -> str:
+    ends = "" in node
+    if not node or (ends and not longest):
         return ""
-    parts = [re.escape(letter) + _branches(inner) for letter, inner in sorted(node.items())]
-    return parts[0] if len(parts) == 1 else f"(?:{'|'.join(parts)})"
+    parts = [
+        re.escape(letter) + _branches(inner, longest) for letter, inner in sorted(node.items()) if letter
+    ]
+    if not parts:
+        return ""
+    joined = parts[0] if len(parts) == 1 and not ends else f"(?:{'|'.join(parts)})"
+    return f"{joined}?" if ends else joined

@@ -50,14 +50,10 @@ def _always(_: str) -> bool:
     return True
 
 
-def _varied(token: str) -> bool:
-    return len(set(token[-12:])) > 2  # ghp_xxxxxxxx… is how a manual writes it
-
-
 #: What a rule may ask of its value besides its shape.
 _LOOKS: dict[str, Callable[[str], bool]] = {
     "any": _always,
-    "varied": _varied,
+    "digits": lambda token: any(map(str.isdigit, token)),
     "opaque": values.is_opaque,
     "credential": values.is_credential,
     "generated": values.is_generated,
@@ -67,7 +63,7 @@ _LOOKS: dict[str, Callable[[str], bool]] = {
 
 def _row(row: dict[str, Any]) -> Look:
     """How a row of the ruleset looks at a place."""
-    fits = _LOOKS[row.get("look", "varied" if "starts" in row else "any")]
+    fits = _LOOKS[row.get("look", "any")]
     if "starts" in row:
         starts = "|".join(map(re.escape, sorted(row["starts"], key=len, reverse=True)))
         start = "" if "before" in row else edge()
@@ -132,7 +128,7 @@ def _take(
         value = text[start:end]
         if not fits(value) or text.startswith(values.MARK, end):
             continue
-        if not groups or not values.is_placeholder(value.rstrip(".,;:!?)")):
+        if not (values.is_placeholder(value.rstrip(".,;:!?)")) if groups else values.is_made_up(value)):
             found.append((start, end))
 
 
@@ -183,6 +179,8 @@ class Tables(NamedTuple):
     #: For what only a sign of every text announces: an expression for it with what must follow. One
     #: for each, for `re` skips to a letter three times as fast as to one of several.
     common: list[tuple[re.Pattern[str], tuple[Rule, ...]]]
+    #: The words that are not ASCII, which only a text that is not has.
+    foreign: list[tuple[str, tuple[Rule, ...]]]
 
 
 @cache
@@ -191,6 +189,7 @@ def tables() -> Tables:
     by_word: dict[Word, list[Rule]] = {}
     thens: dict[str, list[str]] = {}
     by_sign: dict[str, list[Rule]] = {}
+    foreign: dict[str, list[Rule]] = {}
     rows = load("secrets@1")
     for row in (*rows["vendor"], *rows["rule"]):
         look, back = _FINDERS[row["find"]] if "find" in row else (_row(row), _BACK.get(row.get("within"), -1))
@@ -202,8 +201,10 @@ def tables() -> Tables:
             if "then" in row:
                 thens.setdefault(keyword, []).append(row["then"])
                 by_sign.setdefault(keyword, []).append(rule)
-            else:
+            elif keyword.isascii():
                 by_word.setdefault(Word(keyword), []).append(rule)
+            else:
+                foreign.setdefault(keyword, []).append(rule)
     return Tables(
         list(by_word),
         [tuple(rules) for rules in by_word.values()],
@@ -211,4 +212,5 @@ def tables() -> Tables:
             (re.compile(f"{re.escape(sign)}(?:{'|'.join(thens[sign])})"), tuple(by_sign[sign]))
             for sign in thens
         ],
+        [(word, tuple(rules)) for word, rules in foreign.items()],
     )

@@ -70,6 +70,18 @@ def is_stand_in(value: str) -> bool:
     return not mask and low not in _words() and is_placeholder(value)
 
 
+_MADE_UP = re.compile(
+    r"x{6}|X{6}|\*{3}|\.{3}|…|EXAMPLE(?:KEY)?$"
+    r"|(?i:(?<![a-z0-9])(?:your|example|placeholder|insert|replace|dummy|fake|sample|changeme|redacted)(?![a-z0-9]))"
+    r"|^[A-Za-z0-9]{2,12}(?>(?:[-_.](?:[a-z]{1,14}|[A-Z]{1,14})){2,12})$"
+)
+
+
+def is_made_up(token: str) -> bool:
+    """Whether ``token``, of a vendor's shape, is one as a manual writes it: ``xoxb-your-token``, ``ghp_xxxxxxxx``."""
+    return len(set(token[-12:])) <= 2 or _MADE_UP.search(token) is not None
+
+
 def is_opaque(value: str) -> bool:
     """Whether ``value`` is more than a word: it has a digit, a sign, or changes case inside."""
     return (
