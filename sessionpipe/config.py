@@ -37,6 +37,8 @@ from urllib.parse import SplitResult, urlsplit
 
 import msgspec
 
+from sessionpipe.places import read_file
+
 FILE = "config.toml"
 
 Kind = Literal["http", "file", "stdout"]
@@ -108,7 +110,7 @@ def load(config_dir: Path) -> Config:
     """
     file = config_dir / FILE
     try:
-        text = file.read_bytes().decode("utf-8")
+        text = read_file(file, follow=True).decode("utf-8")
     except FileNotFoundError:
         return Config()
     except OSError as error:
@@ -402,7 +404,7 @@ def _edit(config_dir: Path, change: Callable[[Config, str], tuple[str, tuple[Sin
         config_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         with FileLock(str(config_dir / f".{FILE}.lock"), timeout=10):
             config = load(config_dir)
-            before = file.read_bytes().decode("utf-8") if file.exists() else ""
+            before = read_file(file, follow=True).decode("utf-8") if file.exists() else ""
             after, sinks = change(config, before)
             try:
                 amounts = parse(after, shown).sinks == sinks

@@ -48,6 +48,9 @@ FORWARDED = (
 #: What a harness must be answered, by harness and event; an event not named gets ``*``.
 ANSWERS = {"antigravity": {"*": b"{}", "PreToolUse": b""}, "cursor": {"*": b"{}"}}
 
+#: The folders a job goes through, below the state directory.
+SPOOL = (b"/spool", b"/spool/tmp", b"/spool/new")
+
 PAYLOAD_LIMIT = 32 << 20
 STDIN_SECONDS = 2.0
 CHUNK = 1 << 20
@@ -179,8 +182,12 @@ def write_job(state: bytes, name: bytes, parts: list[bytes]) -> bool:
     temporary, final = state + b"/spool/tmp/" + name, state + b"/spool/new/" + name
     flags = system.O_WRONLY | system.O_CREAT | system.O_EXCL | getattr(system, "O_BINARY", 0)
     try:
+        for folder in SPOOL:
+            # Never through a link, wherever it leads: what the agent said stays below the state directory.
+            if system.lstat(state + folder).st_mode & 0o170000 != 0o040000:
+                raise NotADirectoryError
         fd = system.open(temporary, flags, 0o600)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         make_directories(state)
         fd = system.open(temporary, flags, 0o600)
     try:
@@ -202,16 +209,23 @@ def write_job(state: bytes, name: bytes, parts: list[bytes]) -> bool:
 
 def make_directories(state: bytes) -> None:
     path = b""
-    for part in (state + b"/spool/tmp").split(b"/"):
+    for part in state.split(b"/"):
         path += part + b"/"
         try:
             system.mkdir(path, 0o700)
         except OSError:
             continue
-    try:
-        system.mkdir(state + b"/spool/new", 0o700)
-    except FileExistsError:
-        return
+    for folder in (state + part for part in SPOOL):
+        try:
+            if system.lstat(folder).st_mode & 0o170000 != 0o040000:
+                # Whoever put it there finds it beside.
+                system.rename(folder, b"%s.aside-%d" % (folder, time.time_ns()))
+        except FileNotFoundError:
+            pass  # Not there, or another hook was faster.
+        try:
+            system.mkdir(folder, 0o700)
+        except FileExistsError:
+            pass
 
 
 def wake(state: bytes, environ: dict[bytes, bytes]) -> None:

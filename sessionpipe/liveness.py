@@ -14,9 +14,12 @@ import time
 from pathlib import Path
 
 from sessionpipe.paths import State
+from sessionpipe.places import open_file
 
 #: The descriptor on which a hook hands the FIFO's reading end to the worker it starts.
 INHERITED = 3
+#: How many bytes a worker says of its trouble at most.
+_SAID = 1000
 
 
 class Lock:
@@ -29,20 +32,26 @@ class Lock:
     def acquire(self, patience_s: float = 0) -> bool:
         """Take the lock, waiting at most ``patience_s`` for it; whether it is held now."""
         deadline = time.monotonic() + patience_s
-        fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        # A link or a FIFO in its place keeps nobody out who matters: no worker ever holds one, so it is
+        # put aside, and what a worker holds is looked for by name again (:meth:`still_there`).
+        fd = open_file(self._path, os.O_RDWR | os.O_CREAT)
         while not _locked(fd):
             if time.monotonic() >= deadline:
                 os.close(fd)
                 return False
             time.sleep(0.02)
-        # Only for people to read, and a full disk has no room for it: no reason not to work, which
-        # would make room.
-        with contextlib.suppress(OSError):
-            text = b"%d\n" % os.getpid()
-            os.pwrite(fd, text, 0)
-            os.ftruncate(fd, len(text))
         self._fd = fd
+        self.say("")
         return True
+
+    def say(self, trouble: str) -> None:
+        """Write down who works, and what keeps it from its work just now, for `status` and people."""
+        text = b"%d\n%s\n" % (os.getpid(), trouble.replace("\n", " ").encode("utf-8", "replace")[:_SAID])
+        # A full disk may have no room for it: no reason not to work, which would make room.
+        with contextlib.suppress(OSError):
+            if self._fd is not None:
+                os.pwrite(self._fd, text, 0)
+                os.ftruncate(self._fd, len(text))
 
     def release(self) -> None:
         """Let go of the lock."""
@@ -56,7 +65,7 @@ class Lock:
         When somebody removed the state directory, what this worker holds keeps nobody out any more.
         """
         try:
-            named = self._path.stat()
+            named = self._path.lstat()
         except OSError:
             return False
         held = os.fstat(self._fd) if self._fd is not None else None
@@ -180,7 +189,7 @@ def send(path: os.PathLike[str], byte: bytes) -> bool:
 def inherited_fifo(state: State) -> int | None:
     """The descriptor a hook handed over, when this process was started by one."""
     try:
-        handed, named = os.fstat(INHERITED), state.fifo.stat()
+        handed, named = os.fstat(INHERITED), state.fifo.lstat()
     except OSError:
         return None
     same = (handed.st_dev, handed.st_ino) == (named.st_dev, named.st_ino)
@@ -189,15 +198,32 @@ def inherited_fifo(state: State) -> int | None:
 
 def worker_alive(state: State) -> tuple[bool, int | None]:
     """Whether a worker holds the lock, and its process id. Creates nothing."""
-    try:
-        fd = os.open(state.lock, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:
+    said = _said(state)
+    if said is None:
         return False, None
+    pid = said.partition("\n")[0]
+    return True, int(pid) if pid.isdigit() else None
+
+
+def worker_trouble(state: State) -> str | None:
+    """What keeps the worker that lives from its work just now, in its own words."""
+    _, _, trouble = (_said(state) or "").partition("\n")
+    return trouble.strip() or None
+
+
+def _said(state: State) -> str | None:
+    """What the worker that holds the lock wrote into it; None when nobody holds it."""
+    try:
+        # NONBLOCK: a FIFO in its place would be waited at.
+        fd = os.open(state.lock, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return None
     try:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return os.read(fd, 32 + _SAID).decode("utf-8", "replace")
     except OSError:
-        text = os.read(fd, 32).decode("ascii", "replace").strip()
-        return True, int(text) if text.isdigit() else None
+        return None
     finally:
         os.close(fd)
-    return False, None
+    return None

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 import time
+from pathlib import Path
 
 from sessionpipe.paths import State
+from sessionpipe.places import make_ours, open_file, read_file
 
 _BOUND = 1 << 20
 _LINE = 4000
-# NONBLOCK: opening a FIFO in its place would wait for a reader for ever.
-_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 
 
@@ -30,14 +29,11 @@ def log(state: State, level: str, message: str) -> None:
     path = state.log
     try:
         # The folder only: a state directory that was removed is not to be made again for a last word.
-        path.parent.mkdir(mode=0o700, exist_ok=True)
-        fd = os.open(path, _FLAGS, 0o600)
+        make_ours(path.parent)
+        fd = open_file(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         try:
-            info = os.fstat(fd)
-            if not stat.S_ISREG(info.st_mode):
-                return
-            if info.st_size > _BOUND:
-                path.replace(path.with_suffix(".log.1"))
+            if os.fstat(fd).st_size > _BOUND:
+                path.replace(older(state))
             os.write(fd, line.encode("utf-8", "replace"))
         finally:
             os.close(fd)
@@ -45,3 +41,42 @@ def log(state: State, level: str, message: str) -> None:
         # A full disk or a read-only state directory must not stop intake or delivery; `doctor`
         # finds both by looking at the directory itself.
         return
+
+
+def older(state: State) -> Path:
+    """The file the log was before it reached its bound."""
+    return state.log.with_suffix(".log.1")
+
+
+def last_error(state: State) -> str | None:
+    """The newest line that tells of an error, without its level; None when there is none."""
+    try:
+        lines = read_file(state.log).decode("utf-8", "replace").splitlines()
+    except OSError:
+        return None
+    for line in reversed(lines):
+        when, _, rest = line.partition(" ")
+        level, _, message = rest.partition(" ")
+        if level == "error":
+            return f"{message} ({when})"
+    return None
+
+
+def drop(state: State, word: str) -> None:
+    """Take the lines out of the log in which ``word`` stands by itself. Raises OSError.
+
+    A line that is written at this very moment may go too.
+    """
+    whole = re.compile(rb"(?<![A-Za-z0-9._-])" + re.escape(word.encode()) + rb"(?![A-Za-z0-9._-])")
+    for path in (state.log, older(state)):
+        try:
+            lines = read_file(path).splitlines(keepends=True)
+        except FileNotFoundError:
+            continue
+        kept = [line for line in lines if not whole.search(line)]
+        if len(kept) < len(lines):
+            new = path.with_suffix(".new")
+            new.unlink(missing_ok=True)
+            with new.open("xb") as file:
+                file.writelines(kept)
+            new.replace(path)

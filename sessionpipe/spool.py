@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from sessionpipe.paths import make_private
+from sessionpipe.places import make_ours
 
 PAYLOAD_LIMIT = 32 << 20
 # A header is names, paths and a notify payload in an argument, which the kernel bounds at 128 KiB each.
@@ -62,11 +62,11 @@ class Spool:
 
     def prepare(self) -> None:
         """Create the folders, and sweep what hooks that were killed left half written."""
-        for folder in (self.new, self.tmp):
-            make_private(folder)
+        for folder in (self.new.parent, self.new, self.tmp):
+            make_ours(folder)
         with contextlib.suppress(OSError):
             # Something in its place keeps jobs from being set aside, and no other from being taken.
-            make_private(self.rejected)
+            make_ours(self.rejected)
         horizon = time.time() - _TEMPORARY_SECONDS
         for entry in _scan(self.tmp):
             # A hook may rename its file away at any moment, and what cannot be swept is in nobody's way.
@@ -228,6 +228,8 @@ def parse(name: str, content: bytes) -> Job:
 
 
 def _scan(folder: Path) -> Iterator[os.DirEntry[str]]:
+    if folder.is_symlink():
+        raise OSError(errno.ELOOP, "is a link, not a folder", str(folder))
     try:
         with os.scandir(folder) as entries:
             yield from entries

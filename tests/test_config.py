@@ -168,7 +168,7 @@ def test_an_unreadable_or_undecodable_file_is_one_clear_line(tmp_path: Path) -> 
         load(tmp_path)
     (tmp_path / "config.toml").unlink()
     (tmp_path / "config.toml").mkdir()
-    with pytest.raises(ConfigError, match=r"config\.toml can't be read: Is a directory"):
+    with pytest.raises(ConfigError, match=r"config\.toml can't be read: it is a folder, not a file"):
         load(tmp_path)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from sessionpipe.liveness import Fifo, Lock, send, worker_alive
+from sessionpipe.liveness import Fifo, Lock, send, worker_alive, worker_trouble
 from sessionpipe.paths import State
 
 
@@ -85,13 +85,32 @@ class TestLock:
         assert worker_alive(state)[0]
         lock.release()
 
-    def test_a_link_planted_in_its_place_is_not_followed(self, state: State, tmp_path: Path) -> None:
+    def test_a_link_planted_in_its_place_is_put_aside_and_not_followed(
+        self, state: State, tmp_path: Path
+    ) -> None:
         victim = tmp_path / "victim"
         victim.write_text("precious")
         state.lock.symlink_to(victim)
-        with pytest.raises(OSError, match="symbolic link"):
-            Lock(state).acquire()
+        assert worker_alive(state) == (False, None)
+        lock = Lock(state)
+        assert lock.acquire()
+        assert worker_alive(state) == (True, os.getpid())
+        lock.release()
         assert victim.read_text() == "precious"
+
+    def test_what_keeps_the_holder_from_its_work_can_be_read_while_it_holds(self, state: State) -> None:
+        lock = Lock(state)
+        assert lock.acquire()
+        lock.say("the disk is full\nand more")
+        assert (worker_alive(state), worker_trouble(state)) == (
+            (True, os.getpid()),
+            "the disk is full and more",
+        )
+        lock.say("")
+        assert worker_trouble(state) is None
+        lock.say("full again")
+        lock.release()
+        assert worker_trouble(state) is None
 
 
 class TestFifo:

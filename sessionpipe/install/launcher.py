@@ -28,6 +28,7 @@ from typing import NamedTuple
 
 from sessionpipe.install.files import remove_folders, replace
 from sessionpipe.paths import State, make_private
+from sessionpipe.places import make_ours, read_file
 
 # What :func:`command` writes, for any state directory: a path inside double quotes, and on Windows just that.
 _COMMAND = re.compile(
@@ -100,7 +101,7 @@ def script(
         f"compiled={_quoted(compiled)}",
         f"python={_quoted(python)}",
         '[ -r "$hook" ] || exit 0',
-        '[ "$compiled" -nt "$hook" ] || compiled=$hook',
+        '[ -f "$compiled" ] && [ "$compiled" -nt "$hook" ] || compiled=$hook',
         '[ -x "$python" ] || python=$(command -v python3) || exit 0',
         f"export SESSIONPIPE_STATE_DIR={_quoted(state)} SESSIONPIPE_CONFIG_DIR={_quoted(config)}",
         "# The hook's own parent is this shell.",
@@ -133,7 +134,7 @@ def script_cmd(python: str, hook: str, state: str, config: str, answers: Mapping
 def write(state: State, config: Path, answers: Mapping[str, Answer]) -> bool:
     """Write the launcher and the compiled hook; False when both stood there. Raises :class:`OSError`."""
     make_private(state.root)
-    make_private(state.bin)
+    make_ours(state.bin)
     wrote = [_keep(path, *what) for path, what in _wanted(state, config, answers).items()]
     return any(wrote)
 
@@ -188,7 +189,7 @@ def _keep(path: Path, data: bytes, mode: int) -> bool:
 
 def _stands(path: Path, data: bytes, mode: int) -> bool:
     try:
-        return stat.S_IMODE(path.lstat().st_mode) == mode and path.read_bytes() == data
+        return stat.S_IMODE(path.lstat().st_mode) == mode and read_file(path) == data
     except OSError:
         return False
 

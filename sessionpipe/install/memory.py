@@ -17,6 +17,7 @@ import msgspec
 from sessionpipe.install.entries import Memory
 from sessionpipe.install.files import replace
 from sessionpipe.paths import State
+from sessionpipe.places import read_file
 
 
 @dataclass
@@ -39,7 +40,7 @@ class Manifest:
         self._path = state.manifest
         self.records: dict[str, Record] = {}
         try:
-            stored = json.loads(self._path.read_bytes())["files"]
+            stored = json.loads(read_file(self._path))["files"]
             self.records = msgspec.convert(stored, dict[str, Record])
         except (OSError, ValueError, LookupError, TypeError, msgspec.ValidationError):
             pass
