@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import sqlite3
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
@@ -22,12 +23,15 @@ from sessionpipe.harnesses.files import Files
 from sessionpipe.harnesses.git import git_facts
 from sessionpipe.harnesses.transcripts import digest
 from sessionpipe.outbox import Outbox, Session, Transaction, encode
+from sessionpipe.outboxfile import OutboxError, damage
 from sessionpipe.privacy.secrets import RULESET_VERSION
 from sessionpipe.seal import Draft, redact_ids, seal, session_block
 from sessionpipe.spool import BadJob, Job, Spool
 
 BATCH_JOBS = 256
 BATCH_BYTES = 16 << 20
+#: How long a job that could neither be taken nor set aside is left alone before it is tried again.
+STUCK_S = 60.0
 # This process's trouble, not the file's.
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
@@ -70,9 +74,11 @@ class Intake:
         self._names: deque[str] = deque()
         # Jobs whose files are durably gone, their marks to be pruned with the next commit.
         self._retired: list[str] = outbox.marks()
-        # Jobs that could not even be set aside (a full disk): left where they are, tried again by
-        # the next worker, out of the way of those behind them.
+        # Jobs that could not even be set aside (a full disk): left where they are, out of the way of
+        # those behind them, and tried again now and then.
         self.stuck: set[str] = set()
+        self._said: set[str] = set()
+        self._stuck_until = 0.0
         self._spool.unlink(self._retired)
         self._spool.sync()
 
@@ -96,8 +102,20 @@ class Intake:
         return bool(self._names)
 
     def _list(self) -> bool:
+        if self.stuck and time.monotonic() > self._stuck_until:
+            self._stuck_until = time.monotonic() + STUCK_S
+            self.stuck.clear()
         self._names.extend(name for name in self._spool.names() if name not in self.stuck)
         return bool(self._names)
+
+    def _leave(self, name: str, why: str) -> None:
+        """Let a job lie for a while; it is said once."""
+        if not self.stuck:
+            self._stuck_until = time.monotonic() + STUCK_S
+        self.stuck.add(name)
+        if name not in self._said:
+            self._said.add(name)
+            self._log("error", f"{why}; it stays in the spool, and is tried again in {STUCK_S:.0f} s")
 
     def finish(self) -> None:
         """Prune the last done-marks; their jobs' files are durably gone."""
@@ -122,8 +140,7 @@ class Intake:
                     raise
                 # It may well be a job, on a disk that has an error there: neither thrown away nor
                 # in the way of the others.
-                self.stuck.add(name)
-                self._log("error", f"{name} cannot be read ({error}); it stays in the spool")
+                self._leave(name, f"{name} cannot be read ({error})")
                 continue
             except BadJob as error:
                 self._set_aside(name, f"{error}", None, None)
@@ -151,8 +168,7 @@ class Intake:
             if job is None:
                 self._spool.discard(name)
         except OSError as error:
-            self.stuck.add(name)
-            self._log("error", f"job of {whose} cannot be set aside ({error}); it stays in the spool")
+            self._leave(name, f"job of {whose} cannot be set aside ({error})")
             return False
         self._log("warning", f"job of {whose} set aside{hint}: {reason}")
         return True
@@ -160,11 +176,11 @@ class Intake:
     def _record_each(self, mapped: list[Mapped], done: list[str]) -> None:
         try:
             self._record(mapped, done)
-        except (OSError, sqlite3.OperationalError):
+        except (OSError, OutboxError, sqlite3.OperationalError):
             raise  # The disk or the database: nothing is wrong with the jobs, and all of them wait.
         except Exception as error:
-            # Of the exceptions that say something about a job, a corrupt database has none of its own.
-            if not mapped or type(error) is sqlite3.DatabaseError:
+            # Of the exceptions that say something about a job, a damaged database has none of its own.
+            if not mapped or damage(error) or type(error) is sqlite3.DatabaseError:
                 raise
             jobs = [item.job for item in mapped]
             others = [name for name in done if name not in {job.name for job in jobs}]

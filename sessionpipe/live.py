@@ -15,6 +15,7 @@ import time
 import msgspec
 
 from sessionpipe.paths import State
+from sessionpipe.places import read_file
 
 #: How long a mark is kept after it was written.
 KEPT_S = 7 * 86_400
@@ -37,7 +38,7 @@ def told_by_hooks(state: State, harness: str, session_id: str, at_ms: int, readi
     run only when it was made about then; else that run was killed long ago.
     """
     try:
-        mark = msgspec.json.decode((state.live / f"{harness}-{session_id}").read_bytes(), type=Mark)
+        mark = msgspec.json.decode(read_file(state.live / f"{harness}-{session_id}"), type=Mark)
     except (OSError, msgspec.DecodeError):
         return False
     if at_ms < mark.since:

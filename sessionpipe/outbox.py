@@ -8,6 +8,12 @@ form, already redacted; each row says by which version of ``secrets@1``.
 Durability: WAL with ``synchronous=FULL``, so a commit that returned survives a power cut. One
 connection per thread; inside a process writers queue on a lock rather than on SQLite's polling.
 Nothing here keeps a read transaction open.
+
+Damage: a file that is no whole outbox is told as :class:`Damaged`, by whoever meets it;
+:mod:`sessionpipe.salvage` then puts a new one in its place. So that nothing is committed to a file
+that has lost its name, every transaction holds the :class:`Guard` shared and looks whether it still
+writes to ``outbox.db``. Positions and ``seq`` go on in the new one where they stood, or further on:
+``seq_floor`` is a number that no session that is not in it can have reached.
 """
 
 from __future__ import annotations
@@ -16,8 +22,9 @@ import os
 import re
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -25,8 +32,32 @@ from urllib.parse import quote
 import msgspec
 
 from sessionpipe import faults
+from sessionpipe.outboxfile import (
+    PATIENCE_S,
+    Damaged,
+    Guard,
+    OutboxError,
+    aside_name,
+    companions,
+    damage,
+    full,
+    give_name,
+    has_wal,
+    ready,
+    refuse_others,
+    refuse_stump,
+    release,
+    reserve,
+    sync,
+    those_set_aside,
+    wal_of,
+)
+from sessionpipe.pages import PAGE, Wal
+from sessionpipe.places import identity
 
-SCHEMA_VERSION = 1
+__all__ = ["SCHEMA_VERSION", "Damaged", "Outbox", "OutboxError", "Row", "SinkState", "encode"]
+
+SCHEMA_VERSION = 2
 
 # One statement a line group; a migration is one more entry at the end, never a changed one.
 _MIGRATIONS = [
@@ -76,6 +107,12 @@ _MIGRATIONS = [
         WHEN (SELECT open FROM guard) = 0
         BEGIN SELECT RAISE(ABORT, 'events are only ever inserted'); END;
     """,
+    """
+    -- seq_floor: where a session begins that is not here yet; pruned_ms and checked_ms: when that was
+    -- last done; salvaged: what became of a damaged outbox before this one, as JSON.
+    CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
+    INSERT INTO meta VALUES ('seq_floor', 0);
+    """,
 ]
 
 _LONE = re.compile("[\ud800-\udfff]")
@@ -83,9 +120,8 @@ _LONE = re.compile("[\ud800-\udfff]")
 # Writers of one process take turns here: SQLite's own busy handler sleeps up to 100 ms between tries.
 _WRITER = threading.RLock()
 
-
-class OutboxError(Exception):
-    """The outbox cannot be used; the message says why and what to do."""
+#: How much one small transaction deletes at most: what it writes to the WAL fits the reserve twice.
+_SLICE_ROWS, _SLICE_BYTES = 500, 512 << 10
 
 
 class Row(NamedTuple):
@@ -123,7 +159,8 @@ class SinkState(msgspec.Struct, kw_only=True, omit_defaults=True):
     or began to fail. ``batch_end`` is the last position of the batch being sent, so that a retry
     after a restart is the same message; ``series`` tells the messages of one run over the outbox
     from those of another. ``sent`` events the sink has; ``dropped`` were given up, ``withheld`` are
-    of types its receiver does not take. ``discovery`` is what its well-known file said.
+    of types its receiver does not take. ``lost`` were let go before it had them, because the person's
+    bound was reached, the last of them at ``lost_ms``. ``discovery`` is what its well-known file said.
     """
 
     name: str
@@ -140,6 +177,8 @@ class SinkState(msgspec.Struct, kw_only=True, omit_defaults=True):
     sent: int = 0
     dropped: int = 0
     withheld: int = 0
+    lost: int = 0
+    lost_ms: int = 0
     last_error: str | None = None
     discovery: dict[str, Any] = {}
 
@@ -203,74 +242,127 @@ def _scrub(value: Any) -> Any:
 class Outbox:
     """One connection to the outbox, for one thread."""
 
-    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+    def __init__(self, connection: sqlite3.Connection, path: Path, guard: Guard | None = None) -> None:
         self._db = connection
         self.path = path
+        self._guard = guard
+        self._file = identity(path)
 
     @classmethod
-    def open(cls, path: Path) -> Outbox:
+    def open(cls, path: Path, *, examine: bool = True) -> Outbox:
         """Open the outbox at ``path``, creating or migrating it; the folder must exist.
 
-        Raises :class:`OutboxError` when it is newer than this program, a link, or no database.
+        ``examine``: look whether its WAL is whole, which another connection of this process has done
+        already. Raises :class:`Damaged` when it is no whole outbox, and :class:`OutboxError` when it is
+        newer than this program, when something other than a file has its name, and when it cannot be
+        opened just now.
         """
-        if path.is_symlink():
-            # Ours is never one: somebody planted it, and what is behind it would be written over.
-            raise OutboxError(f"the outbox {path} is a link; move it away to start a new one")
-        connection = None
+        refuse_others(path)
         try:
-            # autocommit: transactions are begun and ended where this module says so.
-            connection = sqlite3.connect(path, timeout=30, isolation_level=None)
-            connection.execute("PRAGMA journal_mode=WAL")
-            connection.execute("PRAGMA synchronous=FULL")
-            # What forget deletes must be gone from the file's bytes, and so must what an update
-            # of a session's row or a pruned event leaves behind.
-            connection.execute("PRAGMA secure_delete=ON")
-            outbox = cls(connection, path)
-            outbox._migrate()
+            guard = Guard(path.parent)
+        except OSError as error:
+            raise OutboxError(f"{path.parent} cannot be opened ({error.strerror})") from error
+        try:
+            if os.path.lexists(path) and not (examine and has_wal(path)):
+                with guard.shared():
+                    if os.path.lexists(path):
+                        return cls._connected(path, guard)
+            with guard.alone():
+                if not os.path.lexists(path):
+                    _place_or_make(path)
+                return cls._connected(path, guard, examine=has_wal(path))
         except BaseException as error:
-            if connection is not None:
-                connection.close()
-            if isinstance(error, sqlite3.OperationalError):
+            guard.close()
+            if isinstance(error, OSError):
+                raise OutboxError(f"the outbox {path} cannot be made ({error.strerror or error})") from error
+            raise
+
+    @classmethod
+    def _connected(cls, path: Path, guard: Guard, *, examine: bool = False) -> Outbox:
+        refuse_stump(path)
+        wal = keeper = connection = None
+        try:
+            if examine:
+                wal = Wal(wal_of(path))
+                # The last connection to be closed empties the WAL, of which more can be salvaged than
+                # SQLite reads; one that only reads leaves it.
+                keeper = _reading(path, "mode=ro")
+            # autocommit: transactions are begun and ended where this module says so.
+            connection = sqlite3.connect(path, timeout=PATIENCE_S, isolation_level=None)
+            outbox = cls(connection, path, guard)
+            outbox._prepare()
+            if wal is not None:
+                outbox._compare(wal)
+        except BaseException as error:
+            for one in (connection, keeper):
+                if one is not None:
+                    one.close()
+            if why := damage(error):
+                raise Damaged(path, why) from error
+            if isinstance(error, sqlite3.Error):
                 # Locked by somebody, a full disk, a folder that is gone: nothing is wrong with the file.
                 raise OutboxError(f"the outbox {path} cannot be opened just now ({error})") from error
-            if isinstance(error, sqlite3.DatabaseError):
-                raise OutboxError(
-                    f"the outbox {path} cannot be opened ({error}); move it away to start a new one"
-                ) from error
             raise
+        if keeper is not None:
+            keeper.close()
         return outbox
+
+    def _prepare(self) -> None:
+        self._db.execute("PRAGMA journal_mode=WAL")
+        self._db.execute("PRAGMA synchronous=FULL")
+        # What forget deletes must be gone from the file's bytes, and so must what an update of a
+        # session's row or a pruned event leaves behind. Salvage relies on it too: what is deleted
+        # cannot come back.
+        self._db.execute("PRAGMA secure_delete=ON")
+        self._migrate()
+
+    def _compare(self, wal: Wal) -> None:
+        """Whether SQLite took everything that was committed to the WAL.
+
+        What it cannot read it takes for a crash's torn end, and begins there anew: events would be gone
+        without a word, and the numbers they had given again to others. A torn end has no commit in it.
+        """
+        busy, taken, _ = self._db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        if wal.damaged or (not busy and taken < wal.last_commit):
+            raise Damaged(self.path, "its write-ahead log is not whole")
 
     @classmethod
     def look(cls, path: Path, *, follow: bool = False) -> Outbox | None:
         """Open the outbox at ``path`` for reading only, creating nothing; None when there is none yet.
 
         With ``follow`` it keeps seeing what is written later. Raises :class:`OutboxError` when it is
-        newer than this program, :class:`sqlite3.DatabaseError` when it cannot be read.
+        newer than this program or no file, :class:`sqlite3.DatabaseError` when it cannot be read.
         """
+        refuse_others(path)
         if not os.path.lexists(path):
-            return None
+            if not os.path.lexists(ready(path)):
+                return None
+            path = ready(path)  # A salvage that was cut off between two names.
+        refuse_stump(path)
         # A reader of a database in WAL mode creates the -wal and -shm files and leaves them behind.
         # Where there is no -wal nobody has the database open, and it can be read as standing still.
-        still = not follow and not path.with_name(path.name + "-wal").exists()
+        still = not follow and not wal_of(path).exists()
         how = "immutable=1" if still else "mode=ro"
-        connection = sqlite3.connect(
-            f"file:{quote(str(path))}?{how}", uri=True, isolation_level=None, timeout=5
-        )
-        try:
-            (version,) = connection.execute("PRAGMA user_version").fetchone()
-            if version > SCHEMA_VERSION:
-                raise OutboxError(_newer(path, version))
-        except BaseException:
+        connection = _reading(path, how)
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if version > SCHEMA_VERSION:
             connection.close()
-            raise
-        if version == 0:
-            connection.close()
-            return None  # A worker is just making it.
+            raise OutboxError(_newer(path, version))
         return cls(connection, path)
 
     def close(self) -> None:
         """Close the connection; the database stays consistent without it too."""
         self._db.close()
+        if self._guard is not None:
+            self._guard.close()
+
+    def still_there(self) -> bool:
+        """Whether what is open is still what others would open."""
+        return self._file == identity(self.path)
+
+    def interrupt(self) -> None:
+        """Make another thread's statement on this connection end with an error."""
+        self._db.interrupt()
 
     def _migrate(self) -> None:
         (version,) = self._db.execute("PRAGMA user_version").fetchone()
@@ -278,7 +370,7 @@ class Outbox:
             return
         if version > SCHEMA_VERSION:
             raise OutboxError(_newer(self.path, version))
-        with self._transaction():
+        with self._begun():
             # Read again inside the transaction: another process may have migrated meanwhile.
             (version,) = self._db.execute("PRAGMA user_version").fetchone()
             for script in _MIGRATIONS[version:]:
@@ -288,21 +380,36 @@ class Outbox:
 
     @contextmanager
     def _transaction(self, *, synced: bool = True) -> Iterator[None]:
-        with _WRITER:
+        with _WRITER, self._shared():
             # In a WAL, NORMAL commits without waiting for the disk: safe against kill -9, not a power cut.
             self._db.execute(f"PRAGMA synchronous={'FULL' if synced else 'NORMAL'}")
-            # IMMEDIATE: the write lock is taken before anything is read, so that what is read
-            # cannot change before it is written back.
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
+            with self._begun():
                 yield
-                faults.point("outbox.commit")
-                self._db.execute("COMMIT")
-                faults.point("outbox.committed")
-            except BaseException:
-                if self._db.in_transaction:
-                    self._db.execute("ROLLBACK")
-                raise
+
+    @contextmanager
+    def _shared(self) -> Iterator[None]:
+        """Whatever is written here is written to the file that has the outbox's name."""
+        if self._guard is None:
+            raise sqlite3.OperationalError("attempt to write a readonly database")
+        with self._guard.shared():
+            if not self.still_there():
+                raise OutboxError(f"the outbox {self.path} was moved or set aside meanwhile; try again")
+            yield
+
+    @contextmanager
+    def _begun(self) -> Iterator[None]:
+        # IMMEDIATE: the write lock is taken before anything is read, so that what is read cannot
+        # change before it is written back.
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            faults.point("outbox.commit")
+            self._db.execute("COMMIT")
+            faults.point("outbox.committed")
+        except BaseException:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            raise
 
     @contextmanager
     def _opened(self) -> Iterator[None]:
@@ -380,9 +487,29 @@ class Outbox:
         return self.last_position() if first is None else int(first) - 1
 
     def behind(self, position: int) -> int:
-        """How many events are behind ``position``."""
-        (count,) = self._db.execute("SELECT COUNT(*) FROM events WHERE position > ?", (position,)).fetchone()
-        return int(count)
+        """How many events are behind ``position``; at a million of them within some 50 ms."""
+        last = self.last_position()
+        (first,) = self._db.execute("SELECT MIN(position) FROM events").fetchone()
+        if first is None or position >= last:
+            return 0
+        if (last - position) * 8 < last - first:
+            return self._number("SELECT COUNT(*) FROM events WHERE position > ?", position)
+        events = self._number("SELECT COUNT(*) FROM events")
+        if (position - first) * 8 < last - first:
+            return events - self._number("SELECT COUNT(*) FROM events WHERE position <= ?", position)
+        # The plus keeps SQLite off the table: the positions stand in the index too, without the bodies.
+        return self._number("SELECT COUNT(*) FROM events WHERE +position > ?", position)
+
+    def _number(self, query: str, *values: Any) -> int:
+        (number,) = self._db.execute(query, values).fetchone()
+        return int(number)
+
+    def waiting_since(self, position: int) -> int | None:
+        """When the first event behind ``position`` happened, in epoch ms; None when there is none."""
+        row = self._db.execute(
+            "SELECT time_ms FROM events WHERE position > ? ORDER BY position LIMIT 1", (position,)
+        ).fetchone()
+        return None if row is None else int(row[0])
 
     def tally(self, position: int) -> dict[str, int]:
         """How many events of each type are behind ``position``."""
@@ -395,9 +522,10 @@ class Outbox:
 
     def count(self) -> tuple[int, int]:
         """How many events and how many sessions are stored."""
-        (events,) = self._db.execute("SELECT COUNT(*) FROM events").fetchone()
-        (sessions,) = self._db.execute("SELECT COUNT(*) FROM sessions WHERE next_seq > 0").fetchone()
-        return int(events), int(sessions)
+        return (
+            self._number("SELECT COUNT(*) FROM events"),
+            self._number("SELECT COUNT(*) FROM sessions WHERE last_type != ''"),
+        )
 
     def sessions(self, limit: int | None = None) -> list[SessionRow]:
         """The sessions with something to show, the most recently active first."""
@@ -406,19 +534,18 @@ class Outbox:
             " WHERE last_type NOT IN ('', 'session.forgotten') ORDER BY last_ms DESC, sid DESC LIMIT ?",
             (-1 if limit is None else limit,),
         ).fetchall()
-        decode = msgspec.json.decode
-        return [SessionRow._make((*row[:6], decode(row[6]), decode(row[7]))) for row in rows]
+        return [SessionRow._make((*row[:6], _object(row[6]), _object(row[7]))) for row in rows]
 
     # --- sinks --------------------------------------------------------------------------------
 
     def sink(self, name: str) -> SinkState | None:
         """What is remembered about one sink."""
-        row = self._db.execute("SELECT position, state FROM sinks WHERE name = ?", (name,)).fetchone()
+        row = self._db.execute("SELECT name, position, state FROM sinks WHERE name = ?", (name,)).fetchone()
         return None if row is None else _sink(*row)
 
     def sinks(self) -> list[SinkState]:
         """What is remembered about every sink."""
-        rows = self._db.execute("SELECT position, state FROM sinks ORDER BY name").fetchall()
+        rows = self._db.execute("SELECT name, position, state FROM sinks ORDER BY name").fetchall()
         return [_sink(*row) for row in rows]
 
     def add_sink(self, name: str, position: int) -> SinkState:
@@ -437,10 +564,13 @@ class Outbox:
         A sink that was removed meanwhile stays removed.
         """
         with self._transaction():
-            self._db.execute(
-                "UPDATE sinks SET position = ?, state = ? WHERE name = ?",
-                (sink.position, encode(sink), sink.name),
-            )
+            self._put(sink)
+
+    def _put(self, sink: SinkState) -> None:
+        self._db.execute(
+            "UPDATE sinks SET position = ?, state = ? WHERE name = ?",
+            (sink.position, encode(sink), sink.name),
+        )
 
     def change_sink(
         self, name: str, change: Callable[[SinkState], SinkState | None], *, synced: bool = True
@@ -456,10 +586,7 @@ class Outbox:
             sink = self.sink(name)
             changed = None if sink is None else change(sink)
             if changed is not None:
-                self._db.execute(
-                    "UPDATE sinks SET position = ?, state = ? WHERE name = ?",
-                    (changed.position, encode(changed), name),
-                )
+                self._put(changed)
             return changed or sink
 
     def remove_sink(self, name: str) -> None:
@@ -495,13 +622,32 @@ class Outbox:
             "SELECT harness, id, first_ms, transcript, want, queued_ms, due_ms"
             " FROM pending_reads JOIN sessions USING (sid) ORDER BY queued_ms"
         ).fetchall()
-        decode = msgspec.json.decode
-        return [PendingRead._make((*row[:3], decode(row[3]), decode(row[4]), *row[5:])) for row in rows]
+        return [PendingRead._make((*row[:3], _object(row[3]), _object(row[4]), *row[5:])) for row in rows]
 
     def wake_reads(self, due_ms: int) -> None:
         """A worker started: every read that sleeps is due again."""
+        if not self._number("SELECT COUNT(*) FROM pending_reads WHERE due_ms IS NULL"):
+            return  # As a rule; a commit waits for the disk.
         with self._transaction():
             self._db.execute("UPDATE pending_reads SET due_ms = ? WHERE due_ms IS NULL", (due_ms,))
+
+    def owes_reads(self, queued_ms: int) -> bool:
+        """Whether a transcript that was to be read by ``queued_ms`` is still being waited for."""
+        return bool(
+            self._number(
+                "SELECT COUNT(*) FROM pending_reads WHERE due_ms IS NOT NULL AND queued_ms <= ?", queued_ms
+            )
+        )
+
+    def drop_reads(self, before_ms: int) -> int:
+        """Let go of reads that have been owed since before ``before_ms``; how many there were.
+
+        Their file never came. Should it yet, the session's next turn takes all that is in it.
+        """
+        if not self._number("SELECT COUNT(*) FROM pending_reads WHERE queued_ms < ?", before_ms):
+            return 0
+        with self._transaction():
+            return self._db.execute("DELETE FROM pending_reads WHERE queued_ms < ?", (before_ms,)).rowcount
 
     # --- erasing ------------------------------------------------------------------------------
 
@@ -512,7 +658,21 @@ class Outbox:
         tombstone keeps (harness, id, next seq, when), and the event that tells every sink takes the
         next seq. Returns that seq, or None when the session is unknown. The bytes are gone from the
         files after :meth:`checkpoint`.
+
+        On a full disk the room that was kept free is used, and the events go in small transactions
+        before the last one: cut off there, the session is still one that can be forgotten.
         """
+        try:
+            return self._forget(harness, session_id, now_ms, ruleset, body)
+        except sqlite3.OperationalError as error:
+            if not (full(error) and release(self.path)):
+                raise
+        while self._erase_some(harness, session_id):
+            faults.point("forget.erased_some")
+            self.checkpoint()
+        return self._forget(harness, session_id, now_ms, ruleset, body)
+
+    def _forget(self, harness: str, session_id: str, now_ms: int, ruleset: int, body: Any) -> int | None:
         with self._opened():
             row = self._db.execute(
                 "SELECT sid, next_seq FROM sessions WHERE harness = ? AND id = ?", (harness, session_id)
@@ -531,22 +691,111 @@ class Outbox:
                 "INSERT INTO events (sid, seq, type, time_ms, ruleset, body) VALUES (?, ?, ?, ?, ?, ?)",
                 (sid, seq, "session.forgotten", now_ms, ruleset, body(seq)),
             )
+            faults.point("forget.erased")
             return seq
+
+    def _erase_some(self, harness: str, session_id: str) -> int:
+        with self._opened():
+            rows = self._db.execute(
+                "SELECT position, LENGTH(body) FROM events JOIN sessions USING (sid)"
+                " WHERE harness = ? AND id = ? ORDER BY position LIMIT ?",
+                (harness, session_id, _SLICE_ROWS),
+            )
+            return self._delete(_slice(rows.fetchall()))
+
+    def _delete(self, positions: list[int]) -> int:
+        self._db.executemany("DELETE FROM events WHERE position = ?", [(one,) for one in positions])
+        return len(positions)
 
     def checkpoint(self) -> bool:
         """Move the WAL into the database and truncate it; whether that was possible just now."""
-        (busy, _, _) = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        with self._shared():
+            (busy, _, _) = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         return not busy
 
-    def prune(self, before_ms: int, up_to: int, limit: int = 5_000) -> int:
-        """Delete at most ``limit`` events at or before position ``up_to`` that are older than ``before_ms``."""
+    # --- keeping within bounds ----------------------------------------------------------------
+
+    def prune(self, before_ms: int, up_to: int, after: int = 0) -> tuple[int, int]:
+        """Delete events older than ``before_ms`` among the next few behind ``after``, up to ``up_to``.
+
+        A small transaction, or none when nothing is that old. Returns how many went, and the position
+        to go on behind: ``up_to`` at the end.
+        """
+        rows = self._db.execute(
+            "SELECT position, LENGTH(body), time_ms FROM events WHERE position > ? AND position <= ?"
+            " ORDER BY position LIMIT ?",
+            (after, up_to, _SLICE_ROWS),
+        ).fetchall()
+        if not rows:
+            return 0, up_to
+        seen = _slice([row[:2] for row in rows])
+        old = [position for position, _, time_ms in rows[: len(seen)] if time_ms < before_ms]
+        if old:
+            with self._opened():
+                self._delete(old)
+                faults.point("prune.deleted")
+        return len(old), seen[-1]
+
+    def prune_oldest(self, sinks: Collection[str], now_ms: int) -> tuple[int, dict[str, int]]:
+        """Delete some of the oldest events whoever needs them; how many, and by sink those it had not.
+
+        A sink that is being sent some of them this moment may get them yet, and counts them as lost
+        all the same: its cursor is its courier's to move.
+        """
+        lost: dict[str, int] = {}
         with self._opened():
-            gone = self._db.execute(
-                "DELETE FROM events WHERE position IN"
-                " (SELECT position FROM events WHERE position <= ? AND time_ms < ? ORDER BY position LIMIT ?)",
-                (up_to, before_ms, limit),
+            rows = self._db.execute(
+                "SELECT position, LENGTH(body) FROM events ORDER BY position LIMIT ?", (_SLICE_ROWS,)
             )
-            return gone.rowcount
+            gone = _slice(rows.fetchall())
+            for sink in self.sinks():
+                count = sum(position > sink.position for position in gone)
+                if sink.name in sinks and count:
+                    lost[sink.name] = count
+                    sink.lost, sink.lost_ms = sink.lost + count, now_ms
+                    self._put(sink)
+            self._delete(gone)
+            faults.point("prune.bounded")
+        return len(gone), lost
+
+    def occupied(self) -> int:
+        """How many bytes of the database something stands in."""
+        return (self._number("PRAGMA page_count") - self._number("PRAGMA freelist_count")) * PAGE
+
+    def returnable(self) -> int:
+        """How many bytes nothing stands in that :meth:`shrink` can give back to the disk."""
+        if self._number("PRAGMA auto_vacuum") == 0:
+            return 0  # Made by an earlier version: its empty pages are only written to again.
+        return self._number("PRAGMA freelist_count") * PAGE
+
+    def shrink(self, size: int = 1 << 20) -> bool:
+        """Give up to ``size`` empty bytes back to the disk in one small transaction; whether any were."""
+        before = self.returnable()
+        with _WRITER, self._shared():
+            # As a script: executed alone, Python's module takes the first page of it and stops.
+            self._db.executescript(f"PRAGMA incremental_vacuum({size // PAGE})")
+        return self.returnable() < before
+
+    def check(self) -> None:
+        """Look through the whole file for damage; seconds when it is large. Raises :class:`Damaged`."""
+        try:
+            found = self._db.execute("PRAGMA quick_check(1)").fetchall()
+        except sqlite3.DatabaseError as error:
+            if why := damage(error):
+                raise Damaged(self.path, why) from error
+            raise
+        if found != [("ok",)]:
+            raise Damaged(self.path, str(found[0][0]).replace("\n", " "))
+
+    def note(self, key: str) -> Any:
+        """What was remembered under ``key`` with :meth:`remember`; None when nothing was."""
+        row = self._db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+        return None if row is None else row[0]
+
+    def remember(self, key: str, value: int | str) -> None:
+        """Keep a number or a text about the outbox itself."""
+        with self._transaction():
+            self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
 
 
 class Transaction:
@@ -559,7 +808,8 @@ class Transaction:
         """The session's row, made when there is none yet."""
         self._db.execute(
             "INSERT INTO sessions (harness, id, next_seq, first_ms, last_ms, last_type, block, state, transcript)"
-            " VALUES (?, ?, 0, ?, ?, '', '{}', '{}', '{}') ON CONFLICT (harness, id) DO NOTHING",
+            " VALUES (?, ?, (SELECT value FROM meta WHERE key = 'seq_floor'), ?, ?, '', '{}', '{}', '{}')"
+            " ON CONFLICT (harness, id) DO NOTHING",
             (harness, session_id, now_ms, now_ms),
         )
         row = self._db.execute(
@@ -567,7 +817,6 @@ class Transaction:
             " forgotten_ms FROM sessions WHERE harness = ? AND id = ?",
             (harness, session_id),
         ).fetchone()
-        decode = msgspec.json.decode
         sid, name, id_, seq, first, last, kind, block, state, transcript, forgotten = row
         return Session(
             sid,
@@ -577,9 +826,9 @@ class Transaction:
             first,
             last,
             kind,
-            decode(block),
-            decode(state),
-            decode(transcript),
+            _object(block),
+            _object(state),
+            _object(transcript),
             forgotten,
         )
 
@@ -612,7 +861,8 @@ class Transaction:
     def discard(self, session: Session) -> None:
         """Take back a session's row that :meth:`session` made and nothing was written for."""
         self._db.execute(
-            "DELETE FROM sessions WHERE sid = ? AND next_seq = 0 AND last_type = '' AND forgotten_ms IS NULL"
+            "DELETE FROM sessions WHERE sid = ? AND last_type = '' AND forgotten_ms IS NULL"
+            " AND next_seq = (SELECT value FROM meta WHERE key = 'seq_floor')"
             " AND NOT EXISTS (SELECT 1 FROM events WHERE events.sid = sessions.sid)",
             (session.sid,),
         )
@@ -640,7 +890,7 @@ class Transaction:
     def pending_read(self, session: Session) -> dict[str, Any] | None:
         """What the session's transcript is owed, if anything."""
         row = self._db.execute("SELECT want FROM pending_reads WHERE sid = ?", (session.sid,)).fetchone()
-        return None if row is None else msgspec.json.decode(row[0])
+        return None if row is None else _object(row[0])
 
     def postpone_read(self, session: Session, due_ms: int | None) -> None:
         """Try the session's transcript again at ``due_ms``; None: at its next hook or the next start."""
@@ -657,18 +907,166 @@ class Transaction:
         self._db.execute("DELETE FROM pending_reads WHERE sid = ?", (session.sid,))
 
 
+class Restoration:
+    """A new outbox that is filled with what was salvaged of another, at positions and ``seq`` it had there.
+
+    Made at ``path``, which nobody else knows yet; nothing is synced before :meth:`finish`.
+    """
+
+    def __init__(self, path: Path, seq_floor: int) -> None:
+        make(path, seq_floor)
+        self._path = path
+        self._db = sqlite3.connect(path, isolation_level=None)
+        # If this dies before it is finished it is begun anew, so nothing is waited for.
+        self._db.execute("PRAGMA journal_mode=OFF")
+        self._db.execute("PRAGMA synchronous=OFF")
+        self._db.execute("BEGIN IMMEDIATE")
+
+    def session(self, session: Session) -> None:
+        """Add a session under its ``sid``."""
+        self._db.execute(
+            "INSERT INTO sessions (sid, harness, id, next_seq, first_ms, last_ms, last_type, block, state,"
+            " transcript, forgotten_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                session.sid,
+                session.harness,
+                session.id,
+                session.next_seq,
+                session.first_ms,
+                session.last_ms,
+                session.last_type,
+                encode(session.block),
+                encode(session.state),
+                encode(session.transcript),
+                session.forgotten_ms,
+            ),
+        )
+
+    def event(self, sid: int, row: Row) -> bool:
+        """Add an event of the session ``sid``; False when its position or its ``seq`` is taken already."""
+        done = self._db.execute(
+            "INSERT OR IGNORE INTO events (position, sid, seq, type, time_ms, ruleset, body)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (row.position, sid, row.seq, row.type, row.time_ms, row.ruleset, row.body),
+        )
+        return done.rowcount == 1
+
+    def job(self, name: str) -> None:
+        """Add a done-mark."""
+        self._db.execute("INSERT OR IGNORE INTO jobs_done (name) VALUES (?)", (name,))
+
+    def read(self, sid: int, want: dict[str, Any], queued_ms: int) -> None:
+        """Add a read that is owed to the session ``sid``; it is due at the next start."""
+        self._db.execute(
+            "INSERT OR IGNORE INTO pending_reads (sid, want, queued_ms) VALUES (?, ?, ?)",
+            (sid, encode(want), queued_ms),
+        )
+
+    def sink(self, name: str, position: int, state: bytes) -> None:
+        """Add a sink where it stood."""
+        self._db.execute(
+            "INSERT OR IGNORE INTO sinks (name, position, state) VALUES (?, ?, ?)", (name, position, state)
+        )
+
+    def note(self, key: str, value: int | str) -> None:
+        """Keep a number or a text about the outbox itself."""
+        self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
+
+    def finish(self, last_position: int) -> None:
+        """Go on behind ``last_position``, and put everything on the disk."""
+        self._db.execute("DELETE FROM sqlite_sequence")
+        self._db.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('events', ?)", (last_position,))
+        self._db.execute("COMMIT")
+        self._db.execute("PRAGMA journal_mode=WAL")
+        self._db.close()
+        sync(self._path)
+
+    def close(self) -> None:
+        """Let go of it, finished or not."""
+        self._db.close()
+
+
 _EVENTS = (
     "SELECT position, sessions.harness, sessions.id, seq, type, time_ms, ruleset, body"
     " FROM events JOIN sessions USING (sid)"
 )
 
 
+def make(path: Path, seq_floor: int) -> None:
+    """Make an empty outbox at ``path``, whose sessions begin at ``seq_floor``; it is on the disk then."""
+    for name in companions(path):
+        name.unlink(missing_ok=True)
+    connection = sqlite3.connect(path, isolation_level=None)
+    try:
+        # Only before the first table: pages that deleted events leave can be given back to the disk.
+        connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
+        outbox = Outbox(connection, path)
+        outbox._prepare()
+        connection.execute("UPDATE meta SET value = ? WHERE key = 'seq_floor'", (seq_floor,))
+    finally:
+        connection.close()
+    sync(path)
+
+
+def _place_or_make(path: Path) -> None:
+    """There is no outbox yet: put one in its place, whole from the moment it has its name."""
+    now_ms = int(time.time() * 1000)
+    if os.path.lexists(ready(path)):
+        # A worker was killed between giving the damaged one its new name and the new one this one.
+        named = those_set_aside(path)
+        give_name(path, ready(path), named[-1] if named else aside_name(path, now_ms))
+        return
+    orphan = has_wal(path)
+    making = path.with_name(f"{path.name}.making")
+    # A WAL without its database: there was one, and nobody knows how far its sessions had come. Later
+    # than any count of events can be, a millisecond each.
+    make(making, now_ms if orphan else 0)
+    give_name(path, making, aside_name(path, now_ms))
+    with suppress(OSError):
+        reserve(path)
+
+
+def _reading(path: Path, how: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(f"file:{quote(str(path))}?{how}", uri=True, isolation_level=None, timeout=5)
+    try:
+        connection.execute("PRAGMA user_version").fetchone()
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
 def _newer(path: Path, version: int) -> str:
     return f"the outbox {path} was written by a newer sessionpipe (schema {version}); upgrade this one"
 
 
-def _sink(position: int, state: bytes) -> SinkState:
-    found = msgspec.json.decode(state, type=SinkState)
+def _slice(rows: list[tuple[int, int]]) -> list[int]:
+    """Of rows as (position, bytes) the first positions that one small transaction may delete."""
+    size = 0
+    for number, (_, length) in enumerate(rows):
+        size += length
+        if number and size > _SLICE_BYTES:
+            return [position for position, _ in rows[:number]]
+    return [position for position, _ in rows]
+
+
+def _object(text: bytes | str) -> dict[str, Any]:
+    """What a session's column holds. A bit may tip on a disk without SQLite's noticing: then nothing.
+
+    A session would else stand still for ever, over what it can learn again.
+    """
+    try:
+        found = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _sink(name: str, position: int, state: bytes) -> SinkState:
+    try:
+        found = msgspec.json.decode(state, type=SinkState)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        found = SinkState(name=name)  # As above; where it stands is in a column of its own.
     found.position = position
     return found
 

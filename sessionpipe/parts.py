@@ -58,6 +58,8 @@ class Host(Protocol):
 
     def committed(self) -> None: ...
 
+    def damaged(self, why: str) -> None: ...
+
 
 class Part(threading.Thread):
     """A part of the worker that works in its own thread: a step, a wait, a step.
@@ -101,6 +103,7 @@ class Part(threading.Thread):
     def run(self) -> None:
         """Step until stopped; what fails, opening the outbox included, is logged and tried again later."""
         from sessionpipe.outbox import Outbox
+        from sessionpipe.outboxfile import damage
 
         trouble = Trouble()
         outbox = None
@@ -112,13 +115,15 @@ class Part(threading.Thread):
                 try:
                     if outbox is None:
                         # This thread's own connection.
-                        outbox = Outbox.open(self._worker.state.outbox)
+                        outbox = Outbox.open(self._worker.state.outbox, examine=False)
                     again, due_ms = self.step(outbox, now_ms(), force)
                     trouble.over()
                 except Exception as error:
                     pause, line = trouble.add(error)
                     if line:
                         self._worker.log("error", f"{self.name}: {line}")
+                    if why := damage(error):
+                        self._worker.damaged(why)
                     self._wait(now_ms() + int(pause * 1000), failed=True)
                 else:
                     if not again:

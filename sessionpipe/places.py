@@ -58,6 +58,7 @@ def kinds(state: State) -> list[tuple[Path, Kind, str]]:
         (state.yielding, "FIFO", "a worker without a network makes way for none"),
         (state.log.parent, "folder", "nothing is logged"),
         (state.log, "file", "nothing is logged"),
+        (state.live, "folder", "a session that is streamed may be told twice"),
         (state.bin, "folder", "the hook may not be ours"),
         (state.launcher, "file", "the hook is not ours"),
         (state.manifest, "file", "`install` and `uninstall` do not know what they wrote"),

@@ -20,6 +20,8 @@ from sessionpipe.seal import Draft
 
 FIRST_POLL_MS = 50
 PATIENCE_MS = 5_000
+#: A file that did not come within so long will not: its session was removed, or the disk it was on.
+OWED_MS = 7 * 24 * 3_600_000
 
 
 class TranscriptReader:
@@ -38,7 +40,8 @@ class TranscriptReader:
         self._files = Files()
 
     def start(self, now_ms: int) -> None:
-        """A worker started: what earlier ones gave up on is tried once more."""
+        """A worker started: what earlier ones gave up on is tried once more, and at last let go of."""
+        self._outbox.drop_reads(now_ms - OWED_MS)
         self._outbox.wake_reads(now_ms)
 
     def step(self, now_ms: int) -> int | None:

@@ -5,7 +5,9 @@ leaves when nothing is owed. While a sink owes a retry it stays, asleep. It take
 imports anything heavy, because most workers that start during a burst find it taken.
 
 Its parts each do one job: :class:`~sessionpipe.intake.Intake` in the main thread, the transcript
-reader in one thread, a courier per sink in one thread each; each with a connection of its own.
+reader in one thread, a courier per sink in one thread each, and one that keeps the outbox within its
+bounds; each with a connection of its own. When one of them meets damage in the outbox all of them end,
+and whoever holds the lock then sets it aside (:mod:`sessionpipe.salvage`).
 """
 
 from __future__ import annotations
@@ -14,19 +16,19 @@ import contextlib
 import os
 import select
 import signal
-import sqlite3
 import sys
 import threading
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sessionpipe import faults
 from sessionpipe.clock import now_ms
 from sessionpipe.liveness import Fifo, Lock, inherited_fifo, send, worker_alive
 from sessionpipe.parts import TROUBLE_S, Delivering, Part, Reading, Trouble
 from sessionpipe.paths import State, config_dir, make_private, private_umask, state_dir
+from sessionpipe.places import identity
 from sessionpipe.wake import FORCE, LOOK
 
 if TYPE_CHECKING:
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from sessionpipe.intake import Intake
     from sessionpipe.outbox import Outbox
     from sessionpipe.spool import Spool
+    from sessionpipe.upkeep import Retention, Upkeep
 
 #: How long a worker with nothing to do waits for more: a turn's next tool call is rarely later.
 LINGER_S = 3.0
@@ -49,7 +52,6 @@ SLICE_S = 5.0
 _ENDING_S, _ENDING_FILE_S = 1.0, 10.0
 #: How long after something of the state directory was removed the rest of it may be going too.
 _REMOVAL_S = 0.2
-_PRUNE_EVERY_S = 3600.0
 
 
 def _identity(path: Path, *, content: bool = False) -> object:
@@ -93,6 +95,7 @@ def run(state: State, config: Path) -> None:
     inherited = inherited_fifo(state)
     lock, fifo = Lock(state), Fifo(state.fifo)
     takeover = False
+    damage: Damage | None = None
     while True:
         if not lock.acquire():
             if send(state.yielding, b"y"):
@@ -109,9 +112,10 @@ def run(state: State, config: Path) -> None:
                     return
         fifo.open(inherited)
         inherited = None
-        worker = Worker(state, config, fifo=fifo, lock=lock)
+        worker = Worker(state, config, fifo=fifo, lock=lock, damage=damage)
         try:
             left = worker.serve(force=takeover)
+            damage = worker.damage
         finally:
             # The order matters: a hook that finds no reader starts a worker; one that found us has
             # its job in the spool already, which is listed after we stopped reading.
@@ -125,7 +129,7 @@ def run(state: State, config: Path) -> None:
             _again(state)
         if left == "stopped" or (left == "yielded" and _handed_over(state)):
             return
-        if left not in ("sees again", "moved") and not waiting(state, but=worker.stuck):
+        if left not in ("sees again", "moved", "damaged") and not waiting(state, but=worker.stuck):
             return
 
 
@@ -154,21 +158,40 @@ def _again(state: State) -> None:
         os.execve(sys.executable, [sys.executable, "-I", program, "worker"], environment)  # noqa: S606
 
 
+class Damage(NamedTuple):
+    """Which file was met damaged, and what is wrong with it."""
+
+    file: tuple[int, int] | None
+    why: str
+
+
 class Worker:
-    """The parts of one worker, and the loop that ends when nothing is owed."""
+    """The parts of one worker, and the loop that ends when nothing is owed.
+
+    ``damage`` is what an earlier one ended for: the outbox is set aside before anything else.
+    """
 
     def __init__(
-        self, state: State, config: Path, *, fifo: Fifo, lock: Lock, with_stdout: bool = False
+        self,
+        state: State,
+        config: Path,
+        *,
+        fifo: Fifo,
+        lock: Lock,
+        with_stdout: bool = False,
+        damage: Damage | None = None,
     ) -> None:
         self.state = state
         self.fifo = fifo
         self._lock = lock
-        self._outbox_file: object = None
+        self.damage = damage
+        self._outbox_file: tuple[int, int] | None = None
         self._config_file = config / "config.toml"
         self._config: Config | None = None
         self._config_seen: object = ()
         self._with_stdout = with_stdout
         self._reader = Reading(self)
+        self._upkeep: Upkeep | None = None
         self._couriers: dict[str, Delivering] = {}
         self._retiring: list[Part] = []
         self._stop = threading.Event()
@@ -182,6 +205,19 @@ class Worker:
         from sessionpipe.log import log
 
         log(self.state, level, message)
+
+    def trouble(self, line: str) -> None:
+        """Log what keeps this worker from its work, and let `status` say it as long as it does."""
+        from sessionpipe.privacy.secrets import redact
+
+        self.log("error", line)
+        self._lock.say(redact(line))
+
+    def damaged(self, why: str) -> None:
+        """The outbox that is open is damaged: everybody ends, and a new one takes its place."""
+        if self.damage is None:
+            self.damage = Damage(self._outbox_file, why)
+        self.fifo.poke()
 
     def committed(self) -> None:
         """Events were committed: every courier has something to look at."""
@@ -201,14 +237,15 @@ class Worker:
         *,
         force: bool = False,
         until: float | None = None,
-        once: bool = False,
+        once: Callable[[Outbox], bool] | None = None,
         forever: bool = False,
     ) -> str:
         """Work, and say why it ended.
 
-        ``idle``, ``yielded``, ``sees again``, ``replaced``, ``gone`` (the lock), ``moved`` (the outbox),
-        ``stopped`` or ``late``. ``force``: every sink is tried at once whatever its backoff. ``once``:
-        a retry that is owed is no reason to stay. ``forever``: only a signal ends it. ``until``:
+        ``idle``, ``yielded``, ``sees again``, ``replaced``, ``gone`` (the lock), ``moved`` or ``damaged``
+        (the outbox), ``stopped`` or ``late``. ``force``: every sink is tried at once whatever its backoff. ``once``:
+        it ends when this says so, or nothing is to be done at once; a retry that is owed is no reason to
+        stay. ``forever``: only a signal ends it. ``until``:
         monotonic seconds.
         """
         from sessionpipe.spool import Spool
@@ -220,9 +257,13 @@ class Worker:
         handler = self._on_signals()
         outbox = intake = None
         try:
-            outbox, intake = self._open(spool, patient=not once)
+            outbox, intake = self._open(spool, patient=once is None)
             self._renew_launcher()
             self._reader.start()
+            if not once:
+                from sessionpipe.upkeep import Upkeep
+
+                self._upkeep = Upkeep(self, self._retention)
             return self._loop(outbox, intake, spool, force=force, until=until, once=once, forever=forever)
         finally:
             handler()
@@ -241,12 +282,13 @@ class Worker:
         *,
         force: bool,
         until: float | None,
-        once: bool,
+        once: Callable[[Outbox], bool] | None,
         forever: bool,
     ) -> str:
+        from sessionpipe.outboxfile import damage
+
         trouble, again_at = Trouble(), 0.0
         active = time.monotonic()
-        pruned: float | None = None
         while True:
             if not self.fifo.still_there():
                 # Somebody removed it: hooks would start workers in vain, and this one hear of nothing.
@@ -268,15 +310,22 @@ class Worker:
                     if self._ended(until) is None and intake.run(go_on):
                         active = time.monotonic()
                     self._reconfigure(outbox)
+                    if again_at:
+                        self._lock.say("")
                     trouble.over()
                     again_at = 0.0
                 except Exception as error:
+                    if why := damage(error):
+                        self.damaged(why)
                     # A full disk, a locked database: nothing is lost, all of it waits, and a hook that
                     # comes meanwhile is no reason to try sooner.
                     pause, line = trouble.add(error)
                     again_at = time.monotonic() + pause
                     if line:
-                        self.log("error", f"intake: {line}")
+                        self.trouble(f"intake: {line}")
+                if self._upkeep is not None:
+                    # Only now: whoever waits for an event does not wait for this.
+                    self._upkeep.start() if not self._upkeep.is_alive() else self._upkeep.notify()
             if force:
                 for courier in self._couriers.values():
                     courier.notify(force=True)
@@ -285,6 +334,8 @@ class Worker:
                 return ended
             now = time.monotonic()
             busy, owed = self._standing()
+            if once and once(outbox):
+                return "idle"
             if not again_at and not busy and not forever and not intake.more:
                 if once:
                     return "idle"
@@ -292,11 +343,8 @@ class Worker:
                     return self._make_way(spool)
                 if not owed and now - active >= LINGER_S:
                     return "idle"
-            more = intake.more and not again_at
-            if not busy and not again_at and (pruned is None or now - pruned > _PRUNE_EVERY_S):
-                pruned, more = (None, True) if self._prune(outbox) else (now, more)
             timeouts = [_LONGEST_SLEEP_S]
-            if more:
+            if intake.more and not again_at:
                 timeouts.append(0)
             if again_at:
                 timeouts.append(again_at - now)
@@ -317,7 +365,9 @@ class Worker:
         """Why this worker must end, if it must; asked before every batch of jobs."""
         if not self._lock.still_there():
             return "gone"
-        if self._outbox_file != _identity(self.state.outbox):
+        if self.damage is not None:
+            return "damaged"
+        if not self._outbox_there():
             return "moved"
         if self._stop.is_set():
             return "stopped"
@@ -326,7 +376,10 @@ class Worker:
         return "late" if until is not None and time.monotonic() >= until else None
 
     def _ours(self) -> bool:
-        return self._lock.still_there() and self._outbox_file == _identity(self.state.outbox)
+        return self._lock.still_there() and self._outbox_there()
+
+    def _outbox_there(self) -> bool:
+        return self._outbox_file == identity(self.state.outbox)
 
     def _open(self, spool: Spool, *, patient: bool) -> tuple[Outbox, Intake]:
         """The outbox and its intake; ``patient``: tried for a while before it is given up.
@@ -335,14 +388,14 @@ class Worker:
         them would start a worker only to see it fail.
         """
         from sessionpipe.intake import Intake
-        from sessionpipe.outbox import Outbox
+        from sessionpipe.outboxfile import damage
 
         trouble = Trouble()
         for last in [*[False] * len(TROUBLE_S), True]:
             outbox = None
             try:
-                outbox = Outbox.open(self.state.outbox)
-                self._outbox_file = _identity(self.state.outbox)
+                outbox = self._whole()
+                self._outbox_file = identity(self.state.outbox)
                 intake = Intake(
                     outbox,
                     spool,
@@ -352,6 +405,7 @@ class Worker:
                     ours=self._ours,
                 )
                 self.stuck = intake.stuck
+                self._lock.say("")
                 return outbox, intake
             except Exception as error:
                 if outbox is not None:
@@ -360,13 +414,41 @@ class Worker:
                     raise
                 pause, line = trouble.add(error)
                 if line:
-                    self.log("error", line)
+                    self.trouble(line)
+                if why := damage(error):
+                    self.damaged(why)
                 again_at = time.monotonic() + pause
                 while (left := again_at - time.monotonic()) > 0:
                     self._sleep(left)
                     if self._stop.is_set() or not self._lock.still_there():
                         raise
         raise AssertionError("unreachable")
+
+    def _whole(self) -> Outbox:
+        """The outbox, or a new one with what can be read of a damaged one. Raises what opening it raises."""
+        from sessionpipe.outbox import Outbox
+        from sessionpipe.outboxfile import Damaged
+        from sessionpipe.salvage import set_aside
+
+        while True:
+            found = self.damage
+            if found is None:
+                file = identity(self.state.outbox)
+                try:
+                    return Outbox.open(self.state.outbox)
+                except Damaged as error:
+                    found = Damage(file, error.why)
+            self.trouble(
+                f"the outbox is damaged ({found.why}); what can be read is carried over into a new one"
+            )
+            done = set_aside(self.state.outbox, found.why, now_ms(), file=found.file)
+            self.damage = None
+            if done is not None:
+                self.log(
+                    "error",
+                    f"the damaged outbox was set aside as {done.aside}; carried over: {done.events} events,"
+                    f" {done.sessions} sessions, the places of {done.sinks} sinks",
+                )
 
     def _renew_launcher(self) -> None:
         """After an upgrade, write the launcher and its compiled hook anew.
@@ -397,6 +479,8 @@ class Worker:
         owed = False
         idle, due = self._reader.state()
         busy |= not idle or due is not None
+        if self._upkeep is not None and self._upkeep.is_alive():
+            busy |= not self._upkeep.state()[0]
         for courier in self._couriers.values():
             idle, due = courier.state()
             busy |= not idle
@@ -470,25 +554,16 @@ class Worker:
         """Whether a sink still waits for its old courier to end."""
         return any(name not in self._couriers for name in self._wanted())
 
-    def _prune(self, outbox: Outbox) -> bool:
-        """Let go of some rows older than the retention that every sink is past; whether there are more."""
-        from sessionpipe.live import prune
+    def _retention(self) -> Retention | None:
+        """What the person said of how long and how much to keep; None while the config cannot be read."""
+        from sessionpipe.upkeep import Retention
 
-        prune(self.state)  # What only a reader of a stream looks at, and not for long.
-        if self._config is None:
-            return False
-        names = {sink.name for sink in self._config.sinks if sink.kind != "stdout"}
-        positions = [sink.position for sink in outbox.sinks() if sink.name in names]
-        up_to = min(positions, default=outbox.last_position()) if len(positions) == len(names) else 0
-        before = now_ms() - self._config.retention_days * 86_400_000
-        try:
-            return outbox.prune(before, up_to) > 0
-        except sqlite3.Error as error:
-            self.log("warning", f"old events cannot be let go of: {error}; tried again in an hour")
-            return False
+        return None if self._config is None else Retention.of(self._config)
 
     def _end_parts(self) -> None:
         parts: list[Part] = [self._reader, *self._couriers.values(), *self._retiring]
+        if self._upkeep is not None:
+            parts.append(self._upkeep)
         for part in parts:
             part.stop()
         begun = time.monotonic()
@@ -538,10 +613,11 @@ def foreground(state: State, config: Path) -> bool:
     if not lock.acquire(LINGER_S + 2):
         return False
     fifo.open()
-    left = "moved"
+    left, damage = "moved", None
     try:
-        while left == "moved":  # The outbox was moved away: on with a new one.
-            left = Worker(state, config, fifo=fifo, lock=lock, with_stdout=True).serve(forever=True)
+        while left in ("moved", "damaged"):  # On with a new outbox.
+            worker = Worker(state, config, fifo=fifo, lock=lock, with_stdout=True, damage=damage)
+            left, damage = worker.serve(forever=True), worker.damage
     finally:
         fifo.close()
         lock.release()

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from sessionpipe.outbox import SCHEMA_VERSION, Outbox, OutboxError, encode
+from sessionpipe.outbox import SCHEMA_VERSION, Damaged, Outbox, OutboxError, encode
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ class TestEvents:
 
     def test_a_position_is_never_used_twice(self, outbox: Outbox) -> None:
         record(outbox, "a", b"1", b"2")
-        assert outbox.prune(before_ms=6, up_to=2) == 2
+        assert outbox.prune(before_ms=6, up_to=2) == (2, 2)
         record(outbox, "a", b"3")
         assert [row.position for row in outbox.read(0, 9)] == [3]
 
@@ -208,9 +208,17 @@ class TestOpening:
             Outbox.open(path)
 
     def test_what_is_no_database_says_so(self, path: Path) -> None:
-        path.write_bytes(b"not a database at all, but long enough" * 100)
-        with pytest.raises(OutboxError, match="move it away"):
+        path.write_bytes(b"not a database at all, but long enough" * 200)
+        with pytest.raises(Damaged, match="no whole database"):
             Outbox.open(path)
+
+    def test_a_link_planted_in_its_place_is_not_followed(self, path: Path, tmp_path: Path) -> None:
+        victim = tmp_path / "victim"
+        victim.write_bytes(b"p")
+        path.symlink_to(victim)
+        with pytest.raises(OutboxError, match="is a link"):
+            Outbox.open(path)
+        assert victim.read_bytes() == b"p"
 
 
 def test_one_that_is_only_locked_is_not_to_be_moved_away(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,11 +234,3 @@ def test_one_that_is_only_locked_is_not_to_be_moved_away(path: Path, monkeypatch
         Outbox.open(path)
     other.close()
     Outbox.open(path).close()
-
-    def test_a_link_planted_in_its_place_is_not_followed(self, path: Path, tmp_path: Path) -> None:
-        victim = tmp_path / "victim"
-        victim.write_bytes(b"p")
-        path.symlink_to(victim)
-        with pytest.raises(OutboxError, match="is a link"):
-            Outbox.open(path)
-        assert victim.read_bytes() == b"p"

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from sessionpipe import parts, worker
+from sessionpipe.clock import now_ms
 from sessionpipe.intake import Intake
 from sessionpipe.liveness import Fifo, Lock, send, worker_alive
 from sessionpipe.outbox import Outbox, OutboxError
@@ -42,7 +43,7 @@ class Bench:
         self.put_count += 1
         name = f"{self.put_count:020d}.job"
         body = (
-            b"v=1\0harness=claude-code\0event=UserPromptSubmit\0at_ms=%d\0cwd=/nowhere\0\0" % self.put_count
+            b"v=1\0harness=claude-code\0event=UserPromptSubmit\0at_ms=%d\0cwd=/nowhere\0\0" % now_ms()
             + json.dumps(
                 {
                     "session_id": SESSION,
@@ -232,14 +233,14 @@ class TestTrouble:
     ) -> None:
         monkeypatch.setattr(worker, "TROUBLE_S", (0.01,) * 5)
         monkeypatch.setattr(parts, "TROUBLE_S", (0.01,) * 5)
-        bench.state.outbox.write_bytes(b"no database" * 1000)
+        bench.state.outbox.mkdir()
         bench.put()
-        with pytest.raises(OutboxError, match="move it away"):
+        with pytest.raises(OutboxError, match="is a folder"):
             worker.run(bench.state, bench.config)
-        assert bench.log().count("move it away") == 1
+        assert bench.log().count("is a folder") == 1
         assert not send(bench.state.fifo, b"w")
         assert len(bench.spool.names()) == 1
-        bench.state.outbox.unlink()
+        bench.state.outbox.rmdir()
         bench.start().join(30)
         assert bench.prompts() == 1
 
@@ -311,10 +312,10 @@ class TestParts:
         fails = iter([OutboxError("locked")])
         whole = Outbox.open
 
-        def locked_once(path: Path) -> Outbox:
+        def locked_once(path: Path, **how: Any) -> Outbox:
             for error in fails:
                 raise error
-            return whole(path)
+            return whole(path, **how)
 
         stepped = threading.Event()
 

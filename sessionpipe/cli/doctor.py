@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
+import shlex
 import stat
 import statistics
 import subprocess
@@ -20,6 +20,7 @@ from typing import Any, Literal, NamedTuple
 import click
 import msgspec
 
+from sessionpipe import places
 from sessionpipe.cli.common import Fail, config_path, echo_json, printable, reason, state
 from sessionpipe.cli.render import STYLES, Tone, ago, colour_wanted, tilde
 from sessionpipe.cli.status import count, gather, standing
@@ -28,15 +29,16 @@ from sessionpipe.clock import now_ms
 from sessionpipe.config import FILE, ConfigError, load
 from sessionpipe.install.netfs import network_file_system
 from sessionpipe.liveness import worker_alive
+from sessionpipe.outbox import Damaged
+from sessionpipe.outboxfile import companions, those_set_aside
 from sessionpipe.paths import State
+from sessionpipe.salvage import Salvage
 from sessionpipe.spool import Spool
 
 Level = Literal["ok", "warn", "fail"]
 
 _TONES: dict[str, Tone] = {"ok": "good", "warn": "needs", "fail": "bad"}
 
-#: Below this much free space a worker cannot be relied on to record anything.
-NO_ROOM, LITTLE_ROOM = 4 << 20, 200 << 20
 #: A job that waits longer was left lying: a hook starts a worker at once.
 STALE_JOB_S = 60
 #: A hook's whole process against a bare interpreter start; the budget is 1.15, a noisy machine is not.
@@ -80,7 +82,7 @@ def doctor(as_json: bool) -> None:
 def examine(place: State, config_dir: Path) -> Iterator[Finding]:
     """Every finding. A check that cannot be made is a finding too, and keeps no other from being made."""
     checks: list[tuple[str, Callable[[], Iterator[Finding]]]] = [
-        ("state", lambda: _folder(place.root)),
+        ("state", lambda: _folder(place)),
         ("settings", lambda: _settings(config_dir)),
         ("outbox", lambda: _outbox(place)),
         ("worker", lambda: _worker(place)),
@@ -99,7 +101,8 @@ def examine(place: State, config_dir: Path) -> Iterator[Finding]:
 # --- places -------------------------------------------------------------------------------------
 
 
-def _folder(root: Path) -> Iterator[Finding]:
+def _folder(place: State) -> Iterator[Finding]:
+    root = place.root
     if not root.exists():
         above = next(folder for folder in root.absolute().parents if folder.exists())
         if os.access(above, os.W_OK):
@@ -112,10 +115,9 @@ def _folder(root: Path) -> Iterator[Finding]:
                 "make it yours, or set SESSIONPIPE_STATE_DIR to a folder that is",
             )
         return
-    wrong = list(_wrong_with(root))
-    yield from wrong
-    if not any(finding.level == "fail" for finding in wrong):
-        yield Finding("state", "ok", f"{tilde(str(root))} is yours alone and writable")
+    wrong = [Finding("state", "fail", one.what, one.mend) for one in places.wrong(place)]
+    wrong += _wide(root)
+    yield from wrong or [Finding("state", "ok", f"{tilde(str(root))} is yours alone and writable")]
     yield from _room(root)
     if kind := network_file_system(root):
         yield Finding(
@@ -127,20 +129,7 @@ def _folder(root: Path) -> Iterator[Finding]:
         )
 
 
-def _wrong_with(root: Path) -> Iterator[Finding]:
-    info = root.stat()
-    if not stat.S_ISDIR(info.st_mode):
-        yield Finding("state", "fail", f"{root} is no folder", "move it away")
-        return
-    if info.st_uid != os.getuid():
-        yield Finding(
-            "state",
-            "fail",
-            f"{root} belongs to user {info.st_uid}, not to you: hooks record nothing there",
-            f"sudo chown -R {os.getuid()} {root}",
-        )
-    elif not os.access(root, os.W_OK | os.X_OK):
-        yield Finding("state", "fail", f"{root} is not writable: hooks record nothing", f"chmod u+rwx {root}")
+def _wide(root: Path) -> Iterator[Finding]:
     wide = list(islice(_open_to_others(root), WIDE_COUNTED))
     if wide:
         more = f" and {len(wide) - 1} more below it" if len(wide) > 1 else ""
@@ -162,9 +151,9 @@ def _open_to_others(root: Path) -> Iterator[Path]:
 
 
 def _room(root: Path) -> Iterator[Finding]:
-    free = shutil.disk_usage(root).free
-    if free < LITTLE_ROOM:
-        level: Level = "fail" if free < NO_ROOM else "warn"
+    free = places.room(root)
+    if free is not None and free < places.LITTLE_ROOM:
+        level: Level = "fail" if free < places.NO_ROOM else "warn"
         yield Finding(
             "state", level, f"{free >> 20} MiB are free below {root}", "make room; events wait or are lost"
         )
@@ -192,14 +181,47 @@ def _settings(config_dir: Path) -> Iterator[Finding]:
 
 
 def _outbox(place: State) -> Iterator[Finding]:
+    yield from _those_set_aside(place)
     try:
         with looking(place) as outbox:
             events, sessions = outbox.count() if outbox else (0, 0)
+            if outbox is not None:
+                outbox.check()
+    except Damaged as error:
+        yield Finding("outbox", "fail", f"{place.outbox} is damaged: {error.why}", "sessionpipe flush")
+        return
     except Fail as error:
         # Where it points to doctor, that is here.
         yield Finding("outbox", "fail", error.message.partition("; `sessionpipe doctor`")[0])
         return
-    yield Finding("outbox", "ok", f"{count(events, 'event')} of {count(sessions, 'session')}")
+    yield Finding("outbox", "ok", f"whole: {count(events, 'event')} of {count(sessions, 'session')}")
+
+
+def _those_set_aside(place: State) -> Iterator[Finding]:
+    """The damaged outboxes that are still there, and what the newest left to the one that took its place."""
+    named = those_set_aside(place.outbox)
+    for path in named:
+        files = " ".join(shlex.quote(str(one)) for one in companions(path) if one.exists())
+        size = sum(one.stat().st_size for one in companions(path) if one.exists())
+        yield Finding(
+            "outbox",
+            "warn",
+            f"a damaged outbox is kept as {path} ({size / 1e6:.1f} MB); what could be read of it is in the one in use",
+            f"once you do not want it any more: rm {files}",
+        )
+    if not named:
+        return
+    with suppress(Fail, OSError, msgspec.MsgspecError), looking(place) as outbox:
+        if outbox is not None and (noted := outbox.note("salvaged")):
+            told = msgspec.json.decode(noted, type=Salvage)
+            lack = [f"{name} lacks up to {count(number, 'event')}" for name, number in told.missing.items()]
+            yield Finding(
+                "outbox",
+                "warn",
+                f"carried over {ago(told.when_ms, now_ms())} ({told.why}): {count(told.events, 'event')} of"
+                f" {count(told.sessions, 'session')}"
+                + "".join(f"; {one} that could not be read" for one in lack),
+            )
 
 
 # --- the way of an event ------------------------------------------------------------------------

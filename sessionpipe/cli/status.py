@@ -12,17 +12,22 @@ from typing import Any
 
 import click
 
-from sessionpipe import __version__
-from sessionpipe.cli.common import Fail, config_path, echo_json, printable, state
+from sessionpipe import __version__, places
+from sessionpipe.cli.common import Fail, config_path, echo_json, printable, reason, state
 from sessionpipe.cli.render import STYLES, Tone, ago, colour_wanted, duration, table, tilde
 from sessionpipe.cli.store import looking
 from sessionpipe.clock import now_ms
 from sessionpipe.config import FILE, Config, ConfigError, SinkConfig, load
-from sessionpipe.liveness import worker_alive
+from sessionpipe.liveness import worker_alive, worker_trouble
+from sessionpipe.log import last_error
 from sessionpipe.outbox import Outbox, SinkState
+from sessionpipe.outboxfile import those_set_aside
 from sessionpipe.paths import State
 from sessionpipe.protocol import rfc3339
 from sessionpipe.spool import Spool
+
+#: From what share of ``max_mb`` on it is said what will be let go.
+NEAR = 0.8
 
 
 @click.command()
@@ -44,19 +49,33 @@ def status(as_json: bool) -> None:
 
 def gather(place: State, config_dir: Path, now_ms: int) -> dict[str, Any]:
     """What ``status --json`` prints. What cannot be read is a problem, and hides nothing else."""
-    problems: list[str] = []
+    problems = list(_places(place))
     alive, pid = worker_alive(place)
     waiting, rejected = _jobs(place, problems)
+    problems += _waiting_for(place, alive, waiting, now_ms)
     config = _config(config_dir, problems)
     events = sessions = 0
     sinks = [sink_data(sink, None, 0, now_ms) for sink in config.sinks] if config else []
+    kept: dict[str, Any] = {
+        "days": config.retention_days if config else None,
+        "max_mb": config.max_mb if config else None,
+        "bytes": 0,
+        "at_risk": [],
+    }
     try:
         with looking(place) as outbox:
             if outbox is not None:
                 events, sessions = outbox.count()
                 sinks = list(_sinks(config, outbox, now_ms))
+                kept["bytes"] = outbox.occupied()
+                kept["at_risk"] = list(at_risk(config, outbox, sinks, events)) if config else []
     except (Fail, OSError) as error:
         problems.append(str(error))
+    aside = [str(path) for path in those_set_aside(place.outbox)]
+    problems += [
+        f"a damaged outbox was set aside as {path}; `sessionpipe doctor` says more" for path in aside
+    ]
+    problems += map(warning, kept["at_risk"])
     return {
         "version": __version__,
         "state_dir": str(place.root),
@@ -67,9 +86,60 @@ def gather(place: State, config_dir: Path, now_ms: int) -> dict[str, Any]:
         "events": events,
         "sessions": sessions,
         "bytes": _size(place.outbox),
+        "retention": kept,
+        "set_aside": aside,
         "harnesses": harness_data(place),
         "sinks": sinks,
     }
+
+
+def _places(place: State) -> Iterator[str]:
+    for wrong in places.wrong(place):
+        yield wrong.what
+    free = places.room(place.root)
+    # The log cannot say it: it has no room either.
+    if free is not None and free < places.NO_ROOM:
+        yield f"the disk is full ({_bytes(free)} are free below {place.root}): what hooks leave waits or is lost"
+
+
+def _waiting_for(place: State, alive: bool, jobs: int, now_ms: int) -> Iterator[str]:
+    """What keeps the worker from its work, or why there is none though there is work for one."""
+    if alive:
+        if trouble := worker_trouble(place):
+            yield f"the worker waits: {trouble}"
+    elif jobs and (said := last_error(place)):
+        yield f"no worker is at work, and jobs wait; the last one said: {said}"
+
+
+def at_risk(
+    config: Config, outbox: Outbox, sinks: list[dict[str, Any]], events: int
+) -> Iterator[dict[str, Any]]:
+    """The sinks whose events will be let go when the outbox reaches ``max_mb``, from four fifths of it on.
+
+    The oldest events go first, those that every sink has before any that one lacks: a sink is at risk
+    once what waits for it fills so much by itself (told from its share of the events).
+    """
+    if config.max_mb is None or not events:
+        return
+    near = (config.max_mb << 20) * NEAR
+    for sink in sinks:
+        if sink["kind"] == "stdout" or outbox.occupied() * sink["behind"] / events < near:
+            continue
+        since = outbox.waiting_since(sink["position"])
+        yield {
+            "sink": sink["name"],
+            "events": sink["behind"],
+            "since": None if since is None else rfc3339(since),
+            "full": round(outbox.occupied() / (config.max_mb << 20), 2),
+        }
+
+
+def warning(risk: dict[str, Any]) -> str:
+    """What will be lost, before it is."""
+    return (
+        f"{risk['sink']} lacks {count(risk['events'], 'event')}, the oldest of {risk['since']}, and the outbox"
+        f" is {risk['full']:.0%} full (max_mb): when it is full the oldest of them are let go"
+    )
 
 
 def _jobs(place: State, problems: list[str]) -> tuple[int, int]:
@@ -77,7 +147,7 @@ def _jobs(place: State, problems: list[str]) -> tuple[int, int]:
     try:
         return len(spool.names()), len(spool.rejected_names())
     except OSError as error:
-        problems.append(f"the spool {place.spool} cannot be read: {error.strerror}")
+        problems.append(f"the spool cannot be read: {reason(error)}")
         return 0, 0
 
 
@@ -140,6 +210,7 @@ def sink_data(sink: SinkConfig, row: SinkState | None, behind: int, now_ms: int)
         "sent": row.sent,
         "dropped": row.dropped,
         "withheld": row.withheld,
+        "lost": row.lost,
     }
 
 
@@ -212,6 +283,8 @@ def standing(sink: dict[str, Any], now_ms: int) -> str:
         said.append(f"{count(sink['dropped'], 'event')} given up")
     if sink["withheld"]:
         said.append(f"{count(sink['withheld'], 'event')} of a type its receiver does not take")
+    if sink["lost"]:
+        said.append(f"{count(sink['lost'], 'event')} let go before it had them (max_mb was reached)")
     return "; ".join(said)
 
 

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from sessionpipe.cli.common import Fail
-from sessionpipe.outbox import Outbox, OutboxError
+from sessionpipe.outbox import Damaged, Outbox, OutboxError
+from sessionpipe.outboxfile import damage
 from sessionpipe.paths import State
 
 
@@ -19,7 +20,7 @@ def looking(state: State, *, follow: bool = False) -> Iterator[Outbox | None]:
     try:
         yield outbox
     except sqlite3.DatabaseError as error:
-        raise _unreadable(state, error) from error
+        raise unreadable(state, error) from error
     finally:
         if outbox is not None:
             outbox.close()
@@ -38,10 +39,11 @@ def look(state: State, *, follow: bool = False) -> Outbox | None:
     except OutboxError as error:
         raise Fail(str(error)) from error
     except sqlite3.DatabaseError as error:
-        raise _unreadable(state, error) from error
+        raise unreadable(state, error) from error
 
 
-def _unreadable(state: State, error: Exception) -> Fail:
-    damaged = not isinstance(error, sqlite3.OperationalError)
-    mend = "move it away to start a new one" if damaged else "`sessionpipe doctor` says more"
-    return Fail(f"the outbox {state.outbox} cannot be read ({error}); {mend}")
+def unreadable(state: State, error: Exception) -> Fail:
+    """``error``, met while the outbox was read, for people."""
+    if why := damage(error):
+        return Fail(str(Damaged(state.outbox, why)))
+    return Fail(f"the outbox {state.outbox} cannot be read ({error}); `sessionpipe doctor` says more")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from datetime import date
 from typing import Any, NamedTuple
 
@@ -116,11 +116,16 @@ def _shower(as_json: bool) -> Callable[[dict[str, Any]], None]:
 def _events(place: State, wanted: Wanted, last: int | None, *, follow: bool) -> Iterator[dict[str, Any]]:
     """The wanted events that are there (the ``last`` ones, or all), then, to ``follow``, each new one."""
     waiting = False
+    position = 0
     while True:
         with looking(place, follow=follow) as outbox:
             if outbox is not None:
-                yield from _read(outbox, wanted, None if waiting else last, follow=follow)
-                return
+                reading = _read(outbox, wanted, None if waiting else last, position, follow=follow)
+                position = yield from reading
+                if not follow:
+                    return
+                waiting, last = True, None
+                continue  # Another file has its name now, in which the positions go on.
         if not follow:
             return
         if not waiting:
@@ -129,11 +134,15 @@ def _events(place: State, wanted: Wanted, last: int | None, *, follow: bool) -> 
         time.sleep(INTERVAL)
 
 
-def _read(outbox: Outbox, wanted: Wanted, last: int | None, *, follow: bool) -> Iterator[dict[str, Any]]:
-    position = 0
+def _read(
+    outbox: Outbox, wanted: Wanted, last: int | None, position: int, *, follow: bool
+) -> Generator[dict[str, Any], None, int]:
+    """The events behind ``position``, until the outbox loses its name; how far it came."""
     if last is not None:
         position = outbox.last_position()
         yield from _last(outbox, wanted, last, position)
+    elif outbox.last_position() < position:
+        position = 0  # Somebody moved the old one away, and this one began from nothing.
     while True:
         rows = outbox.read(position, BATCH)
         for row in rows:
@@ -142,8 +151,8 @@ def _read(outbox: Outbox, wanted: Wanted, last: int | None, *, follow: bool) -> 
             if event is not None:
                 yield event
         if not rows:
-            if not follow:
-                return
+            if not follow or not outbox.still_there():
+                return position
             time.sleep(INTERVAL)
 
 

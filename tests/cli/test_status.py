@@ -142,6 +142,7 @@ def test_a_sink_shows_how_far_it_is_and_why_it_waits(run: Any, recorder: Any, co
         "sent": 1,
         "dropped": 4,
         "withheld": 5,
+        "lost": 0,
     }
     assert (notes["paused"], notes["reason"], notes["behind"]) == (True, "paused by you", 0)
     assert (new["position"], new["behind"], new["reason"]) == (0, 3, None)
@@ -238,10 +239,10 @@ def test_a_config_that_does_not_parse_is_one_line_and_all_else_is_shown(
 def test_an_outbox_that_is_none_is_said_and_all_else_is_shown(run: Any, config_file: Path) -> None:
     state = State(state_dir())
     make_private(state.root)
-    state.outbox.write_bytes(b"not a database, and long enough to be seen as none" * 40)
+    state.outbox.write_bytes(b"not a database, and long enough to be seen as none" * 100)
     config_file.write_text(SINKS)
     got = report(run)
-    assert "cannot be read" in got["problems"][0]
+    assert "is damaged (it is no whole database)" in got["problems"][0]
     assert [sink["name"] for sink in got["sinks"]] == ["board", "notes", "new"]
 
 

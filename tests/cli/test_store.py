@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sessionpipe.cli.common import Fail
-from sessionpipe.cli.store import _unreadable, look, looking
+from sessionpipe.cli.store import look, looking, unreadable
 from sessionpipe.outbox import SCHEMA_VERSION
 from sessionpipe.paths import State, make_private, state_dir
 
@@ -21,7 +21,7 @@ def place() -> State:
 
 
 def names(place: State) -> list[str]:
-    return sorted(path.name for path in place.root.iterdir())
+    return sorted(path.name for path in place.root.iterdir() if not path.name.endswith(".reserve"))
 
 
 def test_a_state_directory_one_may_not_look_into_is_not_taken_for_an_empty_one(
@@ -32,9 +32,13 @@ def test_a_state_directory_one_may_not_look_into_is_not_taken_for_an_empty_one(
         look(place)
 
 
-def test_only_a_damaged_outbox_is_to_be_moved_away() -> None:
-    for error, mend in ((sqlite3.DatabaseError, "move it away"), (sqlite3.OperationalError, "doctor")):
-        assert mend in _unreadable(State(state_dir()), error("x")).message
+def test_only_a_damaged_outbox_is_set_aside(place: State) -> None:
+    place.outbox.write_bytes(b"no database" * 1000)
+    with pytest.raises(sqlite3.DatabaseError) as damaged:
+        sqlite3.connect(place.outbox).execute("PRAGMA journal_mode")
+    locked = sqlite3.OperationalError("database is locked")
+    assert "sets it aside" in unreadable(place, damaged.value).message
+    assert "set" not in unreadable(place, locked).message.replace(str(place.outbox), "")
 
 
 def test_where_nothing_is_nothing_is_made(place: State) -> None:
@@ -70,14 +74,15 @@ def test_it_cannot_be_written_through(recorder: Any) -> None:
         outbox.add_sink("x", 0)
 
 
-def test_one_that_is_just_being_made_is_none_yet(place: State) -> None:
+def test_a_stump_is_damaged(place: State) -> None:
     place.outbox.touch()
-    assert look(place) is None
+    with pytest.raises(Fail, match=r"damaged \(it is no whole database\)"):
+        look(place)
 
 
 def test_what_is_no_database_is_said_in_one_line(place: State) -> None:
     place.outbox.write_bytes(b"no database" * 1000)
-    with pytest.raises(Fail, match=r"cannot be read .*move it away"):
+    with pytest.raises(Fail, match=r"damaged \(it is no whole database\)"):
         look(place)
 
 
