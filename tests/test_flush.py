@@ -69,7 +69,7 @@ class TestBesideALiveWorker:
         self, place: Place, held: tuple[Lock, Fifo]
     ) -> None:
         change(place, paused="gone (410)")
-        assert flush(place.state, place.config, timeout_s=3600) == [
+        assert flush(place.state, place.config, timeout_s=3600).left == [
             "sink board: 1 not delivered (gone (410))"
         ]
         assert held[1].drain() == b"f"
@@ -81,7 +81,8 @@ class TestBesideALiveWorker:
         monkeypatch.setattr(
             module.time, "sleep", lambda _seconds: change(place, failures=1, last_error="refused")
         )
-        assert flush(place.state, place.config, timeout_s=3600) == ["sink board: 1 not delivered (refused)"]
+        left = flush(place.state, place.config, timeout_s=3600).left
+        assert left == ["sink board: 1 not delivered (refused)"]
 
     def test_a_worker_that_goes_away_meanwhile_is_stood_in_for(
         self, place: Place, held: tuple[Lock, Fifo], monkeypatch: pytest.MonkeyPatch
@@ -95,7 +96,7 @@ class TestBesideALiveWorker:
                 held[0].release()
 
         monkeypatch.setattr(module.time, "sleep", killed)
-        (left,) = flush(place.state, place.config, timeout_s=3600)
+        (left,) = flush(place.state, place.config, timeout_s=3600).left
         assert went.is_set()
         # This one tried by itself, and says what came of it.
         assert left.startswith("sink board: 1 not delivered (")

@@ -7,6 +7,7 @@ import sys
 import click
 
 from sessionpipe.cli.common import Fail, config_path, reason, state
+from sessionpipe.cli.rouse import rouse
 
 
 @click.command()
@@ -44,7 +45,7 @@ def flush() -> None:
     """Record and deliver everything now, and say what could not be.
 
     One attempt per sink, whatever its backoff; at most 30 seconds. Exit status 1 when something is
-    left.
+    left of what was there when it began.
 
     \b
     Example:
@@ -54,9 +55,11 @@ def flush() -> None:
     from sessionpipe.outbox import OutboxError
 
     try:
-        left = run(state(), config_path())
+        left, more = run(state(), config_path())
     except (OSError, OutboxError) as error:
         raise Fail(_unusable(error)) from error
+    if more:
+        rouse(state())  # Hooks that came meanwhile may have taken this for a worker that stays.
     if left:
         raise Fail("; ".join(left))
 
