@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import sqlite3
 import sys
 import time
@@ -12,18 +13,21 @@ from pathlib import Path
 import click
 import msgspec
 
-from sessionpipe.cli.common import Fail, config_path, printable, state
+from sessionpipe.adapters import Refused, map_hook
+from sessionpipe.cli.common import Fail, config_path, printable, reason, state
 from sessionpipe.cli.render import session_name
 from sessionpipe.cli.resolve import resolve
 from sessionpipe.cli.rouse import rouse
 from sessionpipe.cli.store import looking
 from sessionpipe.clock import now_ms
 from sessionpipe.config import Config, ConfigError, SinkConfig, load
+from sessionpipe.log import drop as drop_lines
 from sessionpipe.outbox import Outbox, OutboxError, SinkState, encode
+from sessionpipe.outboxfile import companions, those_set_aside
 from sessionpipe.privacy.secrets import RULESET, RULESET_VERSION
 from sessionpipe.protocol import PROTOCOL, new_id, rfc3339, short_id
 from sessionpipe.sinks.discovery import remembered
-from sessionpipe.spool import Spool
+from sessionpipe.spool import BadJob, Spool
 
 TYPE = "session.forgotten"
 #: How often the WAL is tried to be truncated, which waits for whoever reads or writes just now.
@@ -61,22 +65,35 @@ def forget(session: str, yes: bool) -> None:
         outbox.forget(row.harness, row.id, now, RULESET_VERSION, body(row.harness, row.id, now))
         gone = truncate(outbox)
         known = {sink.name: sink for sink in outbox.sinks()}
-    except sqlite3.DatabaseError as error:
+    except (OutboxError, sqlite3.DatabaseError) as error:
         raise Fail(f"the outbox {place.outbox} cannot be written ({error}); nothing is erased") from error
     finally:
         outbox.close()
-    rejected = drop_rejected(Spool(place.spool), row.harness, row.id)
-    # Its waiting jobs go when the worker gets to them: they are older than the tombstone.
+    spool, left = Spool(place.spool), []
+    rejected = 0
+    try:
+        # The worker drops them too, for being older than the tombstone: but it may not get to them soon,
+        # and what the agent said stands in them raw.
+        drop_waiting(spool, row.harness, row.id, now)
+        rejected = drop_rejected(spool, row.harness, row.id)
+        drop_lines(place, row.id)
+    except OSError as error:
+        left.append(f"something of it may still wait there: {reason(error)}")
     rouse(place)
     aside = f", {rejected} of its jobs that were set aside included" if rejected else ""
     click.echo(f"erased {whose} from this machine{aside}")
     for line in told(config_path(), known):
         click.echo(f"  {printable(line)}")
     if not gone:
-        raise Fail(
+        left.append(
             f"the erased bytes may still stand in {place.outbox}-wal, which another process is reading;"
             " they go when the worker writes next, or end that process and run `sessionpipe flush`"
         )
+    for path in those_set_aside(place.outbox):
+        files = " ".join(shlex.quote(str(one)) for one in companions(path) if one.exists())
+        left.append(f"a damaged outbox that was set aside may still hold it and is not touched: rm {files}")
+    if left:
+        raise Fail("; ".join(left))
 
 
 def body(harness: str, session_id: str, now_ms: int) -> Callable[[int], bytes]:
@@ -107,6 +124,22 @@ def truncate(outbox: Outbox) -> bool:
             return True
         time.sleep(PAUSE_S)
     return False
+
+
+def drop_waiting(spool: Spool, harness: str, session_id: str, before_ms: int) -> None:
+    """Delete the waiting jobs that are of this session and were fired before ``before_ms``."""
+    for name in spool.names():
+        try:
+            job = spool.read(name)
+            if job.harness != harness or job.at_ms >= before_ms or session_id.encode() not in job.payload:
+                continue
+            drafts = map_hook(
+                job.harness, job.event, job.payload, args=job.args, env=job.env, cwd=job.cwd, at_ms=job.at_ms
+            )
+        except (OSError, BadJob, Refused):
+            continue  # Not a job of it that anybody could tell; the worker sets it aside.
+        if any(draft["session"]["id"] == session_id for draft in drafts):
+            spool.unlink([name])
 
 
 def drop_rejected(spool: Spool, harness: str, session_id: str) -> int:
