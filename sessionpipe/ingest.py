@@ -111,8 +111,17 @@ class Recorder:
 
     def __call__(self, incoming: Incoming) -> Report:
         """Read to the end, whatever happens; what a person should be told."""
+        try:
+            self._follow(incoming)
+        except Exception as error:
+            # A fault of ours: the copying goes on without us, and somebody must hear of it.
+            self._refused[f"the recording failed: {error!r}"] = 1
+        self._finish()
+        return Report(say=self._report(), closed=bool(self._printer and self._printer.closed))
+
+    def _follow(self, incoming: Incoming) -> None:
         while not incoming.ended:
-            if self._pending and not select.select([incoming], [], [], self._patience())[0]:
+            if self._pending and not select.select([incoming], [], [], max(0.0, self._patience()))[0]:
                 self._commit()
                 continue
             for frame in incoming.read():
@@ -124,8 +133,6 @@ class Recorder:
                 break
             if self._pending and self._patience() <= 0:
                 self._commit()
-        self._finish()
-        return Report(say=self._report(), closed=bool(self._printer and self._printer.closed))
 
     # --- from frames to what is told ----------------------------------------------------------
 
@@ -265,7 +272,7 @@ class Recorder:
         say += [f"{_many(count, 'event')} not recorded: {why}" for why, count in self._refused.items()]
         for line in say:
             log(self._state, "warning", f"ingest {HARNESS}: {line}")
-        return say
+        return [redact(line) for line in say]  # An error may quote what it failed at.
 
 
 def _many(count: int, what: str) -> str:
@@ -351,13 +358,17 @@ class Store:
     def _until(self, session: Session, first: Told | Talked) -> float:
         """Up to when this session has been told by somebody else, as far as this stream goes."""
         known = bool(session.state.get("started"))
+        # Of what happened, not of words that were read from a file some time afterwards.
+        newest = session.state.get("tier0_ms", 0) if known else -1
         if first.saved:
-            # Whatever there is of that time: hooks told it then, or the stream was read before.
-            return session.last_ms if known else -1
+            # Whatever there is of that time: hooks told it then, or the stream was read before. In a turn that
+            # whoever told it has left open, to the last of its calls.
+            turn = session.state.get("turn")
+            return session.last_ms if known and turn and not turn["over"] else newest
         at_ms = (first.by_pi_ms if isinstance(first, Told) else None) or first.at_ms
         if told_by_hooks(self._state, HARNESS, session.id, at_ms, self._since_ms):
             who = "hooks tell it"
-        elif known and session.last_ms >= self._since_ms:
+        elif newest >= self._since_ms:
             # Another reader of the stream, or a program that leaves no marks.
             who = "it is being told already"
         else:

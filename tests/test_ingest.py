@@ -263,6 +263,56 @@ def test_a_saved_stream_of_a_run_that_hooks_told_adds_nothing(state: State) -> N
     assert events(state) == before
 
 
+def test_words_that_were_read_late_do_not_count_as_the_newest(state: State) -> None:
+    """A worker finds the end of an earlier run in its file while this one is read, or long after it was saved."""
+    ingest(state, frames(RUN))
+    with session(state) as row:
+        row.last_ms, row.last_type = ASKED + 10**9, "turn.transcript"
+    more = [HEADER, START, user("More", ASKED + 60_000), said(timestamp=ASKED + 61_000), SETTLED]
+    ingest(state, frames(more, ASKED + 60_000))
+    later = [HEADER, START, user("Again", ASKED + 120_000), said(timestamp=ASKED + 121_000), SETTLED]
+    ingest(state, frames(later, ASKED + 86_400_000))
+    assert [one for one in told(events(state)) if one.startswith("turn.transcript")] == [
+        "turn.transcript Go",
+        "turn.transcript More",
+        "turn.transcript Again",
+    ]
+
+
+def test_a_run_whose_reader_was_killed_is_completed_from_what_was_saved(state: State) -> None:
+    lines = [*OPENING, said("One.", "toolUse", timestamp=ASKED + 1_000)]
+    lines += [call("start", args={}), call("end", isError=False, durationMs=5)]
+    at = ASKED + 86_400_000
+
+    def until_killed() -> Iterator[Frame]:
+        yield from frames(lines, at)[:-1]
+        wait_for(lambda: len(events(state)) == 4, "the call")
+        # Nothing of the end is recorded.
+        state.outbox.rename(state.root / "kept.db")
+        yield End(at, False)
+
+    ingest(state, until_killed(), since_ms=at)
+    for path in state.root.glob("outbox.db*"):
+        path.unlink()
+    (state.root / "kept.db").rename(state.outbox)
+    rest = [line("message_end", message={"role": "toolResult", "timestamp": ASKED + 2_000})]
+    rest += [
+        call("start", "d", args={}),
+        call("end", "d", isError=False),
+        said(timestamp=ASKED + 3_000),
+        SETTLED,
+    ]
+    ingest(state, frames([*lines, *rest], at))
+    assert told(events(state)) == [
+        "session.started startup",
+        "turn.started",
+        *["tool.started bash", "tool.ended bash"] * 2,
+        "turn.ended stop",
+        "turn.transcript Go",
+        "session.ended exit",
+    ]
+
+
 def test_two_readers_of_one_stream_record_it_once(state: State) -> None:
     ingest(state, frames(RUN))
     before = events(state)

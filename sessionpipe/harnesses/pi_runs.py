@@ -37,8 +37,9 @@ SAVED_MS = 10 * 60_000
 FRESH_MS = 60_000
 #: How many calls that have not ended are remembered.
 MAX_CALLS = 256
-#: How many events a session that was not named yet may have waiting.
+#: How many events a session that was not named yet may have waiting, and from how much of the stream.
 MAX_HELD = 10_000
+HELD_BYTES = 32 << 20
 
 _PROMPT = 2_000  # of a prompt, for a title: as much as the extension hands on
 _PARTIAL = 4 << 20  # of the deltas of a message that is being said
@@ -193,6 +194,8 @@ class Runs:
         self._cwd = cwd
         self._told: list[Told | Talked] = []
         self._held: list[Told | Talked] = []
+        self._held_left = HELD_BYTES
+        self._size = 0  # of the line that is being read
         self._session: _Session | None = None
         self._run: _Run | None = None
         self._calls: dict[str, tuple[str | None, Any, int]] = {}
@@ -226,6 +229,7 @@ class Runs:
 
     def _line(self, line: bytes, at_ms: int) -> None:
         kind = pi_lines.kind(line)
+        self._size = len(line)
         self.recognized |= kind in _TELLING
         match kind:
             case "message_end":
@@ -408,7 +412,7 @@ class Runs:
             session.file = _string(data, "sessionFile")
             if not session.is_open:
                 session.begins = session.begins or begins
-            held, self._held = self._held, []
+            held, self._held, self._held_left = self._held, [], HELD_BYTES
             for one in held:
                 if isinstance(one, Told):
                     one.payload["ctx"]["sessionId"] = session_id
@@ -510,7 +514,7 @@ class Runs:
         if session.id is None:
             # Nobody will ever know which one it was.
             self.nameless += len(self._held)
-            self._held = []
+            self._held, self._held_left = [], HELD_BYTES
         self._session = None
 
     def _tell(
@@ -540,8 +544,9 @@ class Runs:
     def _add(self, one: Told | Talked) -> None:
         if one.session_id:
             self._told.append(one)
-        elif len(self._held) < MAX_HELD:
+        elif len(self._held) < MAX_HELD and self._held_left > 0:
             self._held.append(one)
+            self._held_left -= self._size
         else:
             self.nameless += 1
 

@@ -460,6 +460,14 @@ def test_what_happens_in_a_session_that_is_never_named_is_counted() -> None:
     assert many.nameless == 52
 
 
+def test_what_waits_for_a_name_is_bounded_whatever_its_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sessionpipe.harnesses.pi_runs.HELD_BYTES", 10_000)
+    runs = Runs()
+    runs.feed([START, user(), *(call("start", str(n), args={"x": "y" * 3_000}) for n in range(10))], ASKED)
+    told = runs.feed([state()], ASKED)
+    assert (len(told), runs.nameless) == (6, 6)
+
+
 @pytest.mark.parametrize(
     ("command", "reason"),
     [("new_session", "new"), ("switch_session", "resume"), ("fork", "fork"), ("clone", "fork")],
