@@ -29,6 +29,7 @@ from sessionpipe.intake import Mapped, append, map_job, record_drafts
 from sessionpipe.live import prune, told_by_hooks
 from sessionpipe.log import log
 from sessionpipe.outbox import Outbox, OutboxError, Session, Transaction, encode
+from sessionpipe.outboxfile import damage
 from sessionpipe.paths import State, config_dir, make_private
 from sessionpipe.privacy.secrets import redact, redact_value
 from sessionpipe.protocol import rfc3339
@@ -57,8 +58,8 @@ _BATCH_BYTES = 4 << 20
 #: How much may wait while the outbox takes nothing.
 PENDING_BYTES = 64 << 20
 _RETRY_S = 1.0
-#: How long, at the end, an outbox that takes nothing is tried.
-_LAST_TRIES_S = 2.0
+#: How long, at the end, an outbox that takes nothing is tried; and one that a worker is to mend.
+_LAST_TRIES_S, _MENDING_S = 2.0, 6.0
 #: How long a worker that was started may take to listen.
 _STARTING_S = 2.0
 
@@ -104,6 +105,7 @@ class Recorder:
         self._first_at: float | None = None
         self._again_at = 0.0
         self._trouble = ""
+        self._damaged = False
         self._lost = 0
         self._refused: dict[str, int] = {}
         self._anything = False
@@ -218,10 +220,15 @@ class Recorder:
             # A full disk, a locked database: all of it waits.
             self._trouble = str(error)
             self._again_at = time.monotonic() + _RETRY_S
+            self._store.close()
+            self._damaged = damage(error) is not None
+            if self._damaged:
+                self._wake()  # A worker puts a new one in its place.
             return False
         self._pending, self._pending_bytes = [], 0
-        self._first_at, self._again_at = None, 0.0
-        self._wake()
+        self._first_at, self._again_at, self._damaged = None, 0.0, False
+        if self._store.wrote:
+            self._wake()
         return True
 
     def _one_by_one(self) -> None:
@@ -236,7 +243,8 @@ class Recorder:
             self._pending_bytes -= self._pending.pop(0).size
 
     def _wake(self) -> None:
-        if not self._store.wrote or wake(self._state):
+        """Get a worker to look, and start one where there is none."""
+        if wake(self._state):
             return
         now = time.monotonic()
         if now - self._roused_at >= _STARTING_S:
@@ -244,12 +252,12 @@ class Recorder:
             self._rouse(self._state)
 
     def _finish(self) -> None:
-        until = time.monotonic() + _LAST_TRIES_S
+        begun = time.monotonic()
         while self._pending and not self._commit():
-            if time.monotonic() >= until:
+            if time.monotonic() - begun >= (_MENDING_S if self._damaged else _LAST_TRIES_S):
                 self._lost += len(self._pending)
                 break
-            time.sleep(_RETRY_S / 2)
+            time.sleep(_RETRY_S / 4)
         if self._store.wrote:
             self._roused_at = 0.0
             self._wake()
@@ -299,7 +307,6 @@ class Store:
         self._state = state
         self._since_ms = since_ms
         self._outbox: Outbox | None = None
-        self._which: tuple[int, int] | None = None
         # How much of each session somebody has told already: all that is at or before that time.
         self._told_until: dict[str, float] = {}
         #: Whether anything was recorded.
@@ -313,7 +320,10 @@ class Store:
 
     def record(self, waiting: list[_Waiting]) -> None:
         """Record in one commit, or not at all: raises what the disk, the database or one of them raises."""
-        outbox = self._open()
+        if self._outbox is None or not self._outbox.still_there():
+            self._open()
+        outbox = self._outbox
+        assert outbox is not None
         wrote = False
         with outbox.transaction() as tx:
             sessions: dict[tuple[str, str], Session] = {}
@@ -322,21 +332,16 @@ class Store:
             for session in sessions.values():
                 tx.save(session)
                 tx.discard(session)
-            if self._which != _identity(self._state.outbox):
+            if not outbox.still_there():
                 # What is committed now would be in a file that no longer has a name.
-                self.close()
-                raise OSError("the outbox was replaced while the stream was being recorded")
+                raise OSError("the outbox was moved while the stream was being recorded")
         self.wrote |= wrote
 
-    def _open(self) -> Outbox:
-        if self._outbox is not None and self._which == _identity(self._state.outbox):
-            return self._outbox
+    def _open(self) -> None:
         self.close()
         make_private(self._state.root)
         prune(self._state)
         self._outbox = Outbox.open(self._state.outbox)
-        self._which = _identity(self._state.outbox)
-        return self._outbox
 
     def _record(self, tx: Transaction, sessions: dict[tuple[str, str], Session], one: _Waiting) -> bool:
         told = one.told
@@ -409,14 +414,6 @@ def _record_exchange(tx: Transaction, session: Session, told: Talked) -> None:
     # So that a later hook's reading of the file does not say it again.
     cursor = Cursor.of(session.transcript.get("cursor", {})).told_until(asked_ms)
     session.transcript = {"cursor": cursor._asdict(), "turn": turn}
-
-
-def _identity(path: Path) -> tuple[int, int] | None:
-    try:
-        info = path.stat()
-    except OSError:
-        return None
-    return info.st_dev, info.st_ino
 
 
 class Printer:

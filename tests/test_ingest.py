@@ -478,12 +478,12 @@ def test_a_session_whose_name_is_none_is_said(state: State) -> None:
 def test_an_outbox_that_cannot_be_used_is_said_and_nothing_is_held_up(
     state: State, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sessionpipe.ingest._LAST_TRIES_S", 0.0)
+    monkeypatch.setattr("sessionpipe.ingest._MENDING_S", 0.0)
     make_private(state.root)
-    state.outbox.write_bytes(b"no database, and never was one" * 100)
+    state.outbox.write_bytes(b"no database, and never was one" * 1000)
     (said_,) = ingest(state, frames(RUN))
     assert said_.startswith("5 events not recorded: the outbox ")
-    assert "move it away" in said_
+    assert "sets it aside" in said_
 
 
 def test_an_outbox_that_is_locked_is_waited_for(state: State, monkeypatch: pytest.MonkeyPatch) -> None:
