@@ -106,6 +106,9 @@ class Courier:
         state = prepared
         packed = self._pack(self._sink, state)
         faults.point("courier.filtered")
+        if self._stop.is_set():
+            # Removed or changed while rows were read: what they made is for the settings of before.
+            return Step(False)
         if packed.batch is None:
             if packed.position == state.position:
                 return Step(False)
@@ -232,6 +235,8 @@ class Courier:
                     self._log("warning", odd)
                 if events:
                     self._odd = odd
+                if events and state.since_ms:
+                    self._log("info", "it takes events again")
                 if self._room is not None:
                     self._room = min(2 * self._room, self._refused - 1)
                 return Step(True)

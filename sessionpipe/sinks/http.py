@@ -185,11 +185,11 @@ def outcome(
         case status if 300 <= status < 400:
             where = discovery.pointed(answer.headers.get("location", ""), url)
             return Pause(
-                f"HTTP {status}: it points to {where}, where nothing is sent unasked; if that is right, add"
-                f" that address, else {_resume(name)}"
+                f"HTTP {status}: it points to {where}, and nothing is sent there unasked; add that address if"
+                f" it is right, or {_resume(name)}"
             )
         case 400 | 403 as status if answer.cut:
-            return Retry(f"HTTP {status}, and why broke off")
+            return Retry(f"HTTP {status}, and the answer broke off before its reason")
         case 400 if said.get("reason") == "unsupported_protocol":
             return Pause(
                 f"the receiver does not speak protocol {PROTOCOL}{_supported(said)}; {_resume(name)}"
@@ -240,24 +240,29 @@ def _tier(said: dict[str, Any]) -> int | None:
 
 
 def _rejected(said: dict[str, Any], sent: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
-    rejected = said.get("rejected")
-    known = frozenset(sent)
-    return tuple(
-        (entry["id"], _text(entry.get("reason")) or "no reason given")
+    rejected, known = said.get("rejected"), frozenset(sent)
+    reasons = {
+        entry["id"]: _text(entry.get("reason")) or "no reason given"
         for entry in (rejected if isinstance(rejected, list) else [])
         if isinstance(entry, dict) and isinstance(entry.get("id"), str) and entry["id"] in known
-    )
+    }
+    return tuple(reasons.items())
 
 
 def _odd(status: int, said: dict[str, Any], sent: tuple[str, ...]) -> str | None:
     """What is strange about an answer that took the batch: it does not account for every event."""
-    accepted, duplicates, rejected = said.get("accepted"), said.get("duplicates"), said.get("rejected", [])
-    if not (isinstance(accepted, int) and isinstance(duplicates, int) and isinstance(rejected, list)):
+    rejected = said.get("rejected", [])
+    counts = [_count(said.get("accepted")), _count(said.get("duplicates"))]
+    if None in counts or not isinstance(rejected, list):
         return f"it answers HTTP {status} without saying what it took; is the address right?"
-    total = accepted + duplicates + len(rejected)
+    total = sum(filter(None, counts)) + len(rejected)
     if total != len(sent):
         return f"it answers for {total} events where {len(sent)} were sent"
     return None
+
+
+def _count(value: Any) -> int | None:
+    return value if type(value) is int and 0 <= value < 1_000_000 else None
 
 
 def _supported(said: dict[str, Any]) -> str:

@@ -167,24 +167,25 @@ def proxy_for(scheme: str, host: str, env: Mapping[str, str]) -> tuple[str, tupl
     """
     if scheme != "https" or host in LOOPBACK:
         return None
-    named = next(
-        (env[name] for name in ("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY") if env.get(name)), ""
-    )
-    if not named or _excepted(host, env.get("no_proxy") or env.get("NO_PROXY") or ""):
+    name = next((n for n in ("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY") if env.get(n)), "")
+    if not name or _excepted(host, env.get("no_proxy") or env.get("NO_PROXY") or ""):
         return None
+    named = env[name]
     try:
         parts = urlsplit(named if "://" in named else f"http://{named}")
         where = f"{parts.scheme}://{parts.hostname}:{parts.port or (443 if parts.scheme == 'https' else 80)}"
     except ValueError:
-        raise OSError(0, "the proxy in HTTPS_PROXY is not a URL") from None
+        raise OSError(0, f"the proxy in {name} is not a URL") from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise OSError(0, "the proxy in HTTPS_PROXY is not an http proxy")
+        raise OSError(0, f"the proxy in {name} is not an http proxy")
     user = None if parts.username is None else (unquote(parts.username), unquote(parts.password or ""))
     return where, user
 
 
 def _excepted(host: str, exceptions: str) -> bool:
-    names = [name.strip().lower().lstrip("*").lstrip(".") for name in exceptions.split(",")]
+    # A port, as in `board.example:443`, says nothing here: there is one receiver at a host.
+    names = [re.sub(r":\d+$", "", name.strip().lower()) for name in exceptions.split(",")]
+    names = [name.lstrip("*").lstrip(".") for name in names]
     bare = exceptions.strip() == "*"
     return bare or any(name and (host == name or host.endswith(f".{name}")) for name in names)
 

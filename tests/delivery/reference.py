@@ -21,6 +21,7 @@ class Reference:
         self._max_events, self._max_bytes = max_events, max_bytes
         self._events: dict[Key, dict[str, Any]] = {}
         self._seen: set[Key] = set()
+        self.duplicates = 0
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -67,6 +68,7 @@ class Reference:
         if any(event["tier"] > self.max_tier for event in events):
             return 403, {"reason": "tier_above_max", "max_tier": self.max_tier}
         fresh = [event for event in events if self._store(event)]
+        self.duplicates += len(events) - len(fresh)
         count = {"accepted": len(fresh), "duplicates": len(events) - len(fresh)}
         return 202, {**count, "rejected": [], "max_tier": self.max_tier}
 

@@ -435,6 +435,25 @@ def test_since_when_a_sink_fails_or_is_paused_is_kept_until_it_works(outbox: Out
     assert here.state.since_ms == 0
 
 
+def test_a_sink_that_works_again_is_said_to(outbox: Outbox) -> None:
+    record(outbox)
+    here = desk(outbox, Scripted(Retry("HTTP 500")))
+    here.courier.step(NOW)
+    here.drain(NOW + HOUR)
+    record(outbox)
+    here.drain(NOW + HOUR)
+    assert here.lines[1:] == ["sink board: it takes events again"]
+
+
+def test_a_courier_that_is_told_to_stop_sends_nothing_more(outbox: Outbox) -> None:
+    record(outbox)
+    sink = Scripted()
+    here = desk(outbox, sink)
+    here.courier._stop.set()
+    assert here.courier.step(NOW) == Step(False)
+    assert sink.batches == []
+
+
 def test_what_was_too_big_once_is_forgotten_with_the_event_that_was(outbox: Outbox) -> None:
     record(outbox, count=9)
     sink = Scripted(Split("HTTP 413"), Split("HTTP 413"), Split("HTTP 413"), Split("HTTP 413"))

@@ -113,3 +113,36 @@ def test_our_own_sender_gets_on_with_it(receiver: Reference, tmp_path: Path) -> 
     assert keys(held) == [("a", seq) for seq in range(71)]
     assert {event["tier"] for event in held} == {2}
     assert state is not None and (state.sent, state.max_tier, state.dropped) == (71, 2, 0)
+
+
+def died(*_args: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_a_receiver_that_took_a_batch_whose_acknowledgement_was_lost_has_it_once(
+    receiver: Reference, tmp_path: Path
+) -> None:
+    config = SinkConfig(name="board", kind="http", url=receiver.url, token=TOKEN)
+    with opened(tmp_path / "outbox.db") as outbox:
+        record(outbox, count=5)
+        outbox.add_sink("board", 0)
+
+        def courier() -> Courier:
+            return Courier(config, outbox, stop=threading.Event(), log=lambda _level, _line: None, env={})
+
+        lost = courier()
+        with pytest.MonkeyPatch.context() as patch:
+            # The answer came, and this process died before it could write that down.
+            patch.setattr(Courier, "_settle", died)
+            with pytest.raises(KeyboardInterrupt):
+                lost.step(START)
+        lost.close()
+        record(outbox, count=2)
+        again = courier()
+        while again.step(START).progress:
+            continue
+        again.close()
+        state = outbox.sink("board")
+    assert keys(receiver.read("s")) == [("s", seq) for seq in range(7)]
+    assert receiver.duplicates == 5
+    assert state is not None and (state.sent, state.position) == (7, 7)

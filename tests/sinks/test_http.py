@@ -85,7 +85,18 @@ def test_202_moves_on_and_says_what_was_refused() -> None:
 
 @pytest.mark.parametrize("status", [200, 201, 204, 299])
 @pytest.mark.parametrize(
-    "body", [b"", b"<html>", b"{", b"[]", b"\xff\xfe", b"[" * 50_000, {"rejected": 7, "max_tier": "1"}]
+    "body",
+    [
+        b"",
+        b"<html>",
+        b"{",
+        b"[]",
+        b"\xff\xfe",
+        b"[" * 50_000,
+        {"rejected": 7, "max_tier": "1"},
+        {"accepted": 10**4000, "duplicates": 0},
+        {"accepted": -1, "duplicates": 3},
+    ],
 )
 def test_any_2xx_moves_on_whatever_its_body_and_that_is_remarked(status: int, body: Any) -> None:
     odd = f"it answers HTTP {status} without saying what it took; is the address right?"
@@ -108,7 +119,7 @@ def test_counts_that_do_not_add_up_are_remarked(body: Any, counted: int | None) 
 
 
 def test_a_refusal_of_what_was_not_sent_is_nobodys() -> None:
-    refused = [{"id": "01K6ABCXYZ0123456789ABCDEZ", "reason": "x"}, {"id": 7}, 8, {"id": IDS[1]}]
+    refused = [{"id": "01K6ABCXYZ0123456789ABCDEZ", "reason": "x"}, {"id": 7}, 8, *[{"id": IDS[1]}] * 3]
     found = answered(202, {"rejected": refused})
     assert isinstance(found, Acked) and found.rejected == ((IDS[1], "no reason given"),)
 
@@ -384,7 +395,7 @@ def test_an_answer_whose_body_cannot_be_read_is_what_its_status_says(raw: Raw) -
 def test_what_a_body_decides_is_not_decided_by_half_of_it(status: int) -> None:
     for raw in (cut(status), drip_body(status)):
         found = send_to(raw, deadline_s=0.4)
-        assert isinstance(found, Retry) and found.error == f"HTTP {status}, and why broke off"
+        assert isinstance(found, Retry) and "broke off" in found.error
 
 
 def test_a_body_that_is_only_too_long_does_not_hold_a_batch_up_for_ever() -> None:

@@ -244,7 +244,10 @@ def test_an_authority_of_ones_own_is_named_as_for_any_program(
 
 
 def test_a_proxy_is_used_for_https_unless_the_host_is_excepted() -> None:
-    env = {"HTTPS_PROXY": "http://proxy.example:3128", "NO_PROXY": "localhost, .inner.example,other.example"}
+    env = {
+        "HTTPS_PROXY": "http://proxy.example:3128",
+        "NO_PROXY": "localhost, .inner.example,other.example:443",
+    }
     through = ("http://proxy.example:3128", None)
     assert proxy_for("https", "board.example", env) == through
     assert proxy_for("https", "notother.example", env) == through
@@ -268,9 +271,10 @@ def test_a_proxys_own_credentials_go_to_the_proxy() -> None:
 
 
 @pytest.mark.parametrize("proxy", ["socks5://proxy.example", "http://[", "http://:80"])
-def test_a_proxy_that_cannot_be_used_is_said_so(proxy: str) -> None:
-    wire = Wire({"HTTPS_PROXY": proxy})
-    with pytest.raises(Unreachable, match="HTTPS_PROXY"):
+@pytest.mark.parametrize("variable", ["HTTPS_PROXY", "all_proxy"])
+def test_a_proxy_that_cannot_be_used_is_said_so(proxy: str, variable: str) -> None:
+    wire = Wire({variable: proxy})
+    with pytest.raises(Unreachable, match=f"the proxy in {variable} is not"):
         wire.request("GET", "https://board.example/")
 
 
