@@ -58,6 +58,12 @@ def prune(state: State) -> None:
                     os.unlink(entry.path)  # noqa: PTH108
 
 
+def unmark(state: State, harness: str, session_id: str) -> None:
+    """Remove a session's mark, if it has one: a file's name is a trace, too."""
+    with contextlib.suppress(OSError):
+        (state.live / f"{harness}-{session_id}").unlink()
+
+
 def _alive(pid: int) -> bool:
     if pid <= 0:
         return False

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from sessionpipe.live import KEPT_S, prune, told_by_hooks
+from sessionpipe.live import KEPT_S, prune, told_by_hooks, unmark
 from sessionpipe.paths import State
 
 SINCE = 1_795_974_777_000
@@ -82,3 +82,10 @@ def test_old_marks_go_and_others_stay(state: State) -> None:
     prune(state)
     assert (old.exists(), new.exists()) == (False, True)
     prune(State(state.root / "none"))
+
+
+def test_a_session_that_is_forgotten_leaves_no_mark(state: State) -> None:
+    path = mark(state)
+    unmark(state, "pi", "s")
+    assert not path.exists()
+    unmark(state, "pi", "s")

@@ -21,6 +21,7 @@ from sessionpipe.cli.rouse import rouse
 from sessionpipe.cli.store import looking
 from sessionpipe.clock import now_ms
 from sessionpipe.config import Config, ConfigError, SinkConfig, load
+from sessionpipe.live import unmark
 from sessionpipe.log import drop as drop_lines
 from sessionpipe.outbox import Outbox, OutboxError, SinkState, encode
 from sessionpipe.outboxfile import companions, those_set_aside
@@ -69,6 +70,7 @@ def forget(session: str, yes: bool) -> None:
         raise Fail(f"the outbox {place.outbox} cannot be written ({error}); nothing is erased") from error
     finally:
         outbox.close()
+    unmark(place, row.harness, row.id)
     spool, left = Spool(place.spool), []
     rejected = 0
     try:

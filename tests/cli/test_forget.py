@@ -71,6 +71,14 @@ def test_the_worker_is_woken_to_tell_the_sinks(run: Any, told: Any, roused: list
     assert roused == [told.state.root]
 
 
+def test_the_mark_of_a_session_that_hooks_tell_goes(run: Any, told: Any) -> None:
+    told.state.live.mkdir()
+    for name in ("claude-code-one", "claude-code-two"):
+        (told.state.live / name).write_text("{}")
+    assert run("forget", "one").exit_code == 0
+    assert [path.name for path in told.state.live.iterdir()] == ["claude-code-two"]
+
+
 def test_its_rejected_jobs_go_and_no_others(run: Any, told: Any) -> None:
     folder = told.state.spool / "rejected"
     make_private(folder)
