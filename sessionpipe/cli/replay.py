@@ -51,8 +51,8 @@ def replay(sink: str, start: str) -> None:
     if not repeated:
         click.echo(f"nothing of what is kept goes to {sink} again")
         return
-    again = "again" if repeated == count else f"{repeated} of them again"
-    line = f"{words} go{'es' * (count == 1)} to {sink}, {again}, from {stamp(oldest[0].time_ms)} on"
+    again = " again" if repeated == count else f", {repeated} of them again"
+    line = f"{words} go{'es' * (count == 1)} to {sink}{again}, from {stamp(oldest[0].time_ms)} on"
     for text in (line, *_what_it_means(config, row)):
         click.echo(printable(text))
 

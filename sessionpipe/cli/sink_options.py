@@ -18,14 +18,14 @@ from sessionpipe.config import Config, SinkConfig
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 _OPTIONS = (
-    click.option("--tier", type=click.IntRange(0, 3), help="How much it gets, 0 to 3; 0 unless said."),
+    click.option("--tier", type=click.IntRange(0, 3), help="How much it gets, 0 to 3; a new sink 0."),
     click.option(
         "--pii/--no-pii", default=None, help="Mask e-mail addresses, phone numbers, home paths, the machine."
     ),
     click.option(
         "--tools",
         type=click.Choice(["all", "main", "beat", "receiver"]),
-        help="Tool events: all, a subagent's thinned, all thinned, or (unless said) as its receiver asks.",
+        help="Tool events: all, a subagent's thinned, all thinned; or, as for a new sink, what its receiver asks.",
     ),
     click.option("--token-env", metavar="NAME", help="The variable that holds the receiver's token."),
     click.option("--token-file", metavar="FILE", help="The file that holds the receiver's token."),
