@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ from sessionpipe.harnesses.files import Files
 from sessionpipe.harnesses.pi_transcript import exchanges
 from sessionpipe.harnesses.transcripts import Want
 from tests.e2e import agents
-from tests.e2e.machine import SESSIONPIPE
+from tests.e2e.machine import SESSIONPIPE, wait_for
 from tests.e2e.model import Turn
 from tests.e2e.real_pi import Pi, pi, script
 from tests.streams import told
@@ -115,6 +117,28 @@ def test_behind_pi_without_our_extension_its_stream_tells_the_run(busy: Pi) -> N
     done = behind(busy, "-n", "Named", "-p", "Do things")
     assert (done.returncode, done.stderr) == (0, b"")
     check(busy, busy.events())
+
+
+@pytest.mark.parametrize("whole_group", [False, True], ids=["ingest alone", "the whole group"])
+def test_a_signal_ends_pi_as_ever_and_its_turn_as_interrupted(
+    pi: Pi, script: list[Turn], whole_group: bool
+) -> None:
+    script += [("bash", {"command": "sleep 60"})]
+    with subprocess.Popen(
+        [*INGEST, "--tee", "--", *pi.command, "--mode", "json", "-p", "Do things"],
+        env=pi.environment(),
+        cwd=agents.work(pi.machine),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    ) as process:
+        wait_for(lambda: "tool.started bash" in told(pi.machine.events()), "the call", 90)
+        (os.killpg if whole_group else os.kill)(process.pid, signal.SIGTERM)
+        assert process.wait(60) == 128 + signal.SIGTERM
+    # Pi was not hurried: it put down what it had.
+    events = pi.events()
+    assert told(events)[3:] == ["turn.ended interrupt", "turn.transcript Do things", "session.ended other"]
+    assert said(events) == said_in_its_file(pi) == [("Do things", "")]
 
 
 def test_a_session_that_a_stream_told_goes_on_with_hooks_and_nothing_is_told_again(busy: Pi) -> None:
