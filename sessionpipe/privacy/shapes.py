@@ -50,6 +50,9 @@ def _always(_: str) -> bool:
     return True
 
 
+#: What a command's option is given, in quotes or not: no variable, no redirection, no other option.
+_VALUE = r"""\\{0,4}["']?(?P<v>[^\s"'\\$<>|-][^\s"'\\]{2,}+)"""
+
 #: What a rule may ask of its value besides its shape.
 _LOOKS: dict[str, Callable[[str], bool]] = {
     "any": _always,
@@ -58,6 +61,8 @@ _LOOKS: dict[str, Callable[[str], bool]] = {
     "credential": values.is_credential,
     "generated": values.is_generated,
     "random": values.is_random,
+    "base64": values.is_base64,
+    "said": values.is_said,
 }
 
 
@@ -69,7 +74,7 @@ def _row(row: dict[str, Any]) -> Look:
         start = "" if "before" in row else edge()
         pattern = f"{start}(?:{starts}){row['body']}"
     else:
-        pattern = row["pattern"].replace("{edge}", edge())
+        pattern = row["pattern"].replace("{edge}", edge()).replace("{value}", _VALUE)
     before = row["before"].replace("{edge}", edge()) if "before" in row else None
     within = row.get("within", "")
     compiled: list[re.Pattern[str]] = []
@@ -96,6 +101,8 @@ def _row(row: dict[str, Any]) -> Look:
                 return found, at
             first = window + head.start()
             _take(text, head, window, fits, found)
+            if head.re.groupindex and not match.re.groupindex:
+                return found, at
         _take(text, match, 0, fits, found, first)
         return found, at
 
@@ -144,12 +151,21 @@ def _line(text: str, at: int) -> Span:
     return at, end if end >= 0 else min(len(text), at + _BESIDE)
 
 
+def _after(text: str, at: int) -> Span:
+    return at, at + _BESIDE // 2
+
+
 def _beside(text: str, at: int) -> Span:
     return max(0, at - _BESIDE), at + _BESIDE
 
 
 #: Where, around its word, a rule with ``within`` looks.
-_REGIONS: dict[str, Callable[[str, int], Span]] = {"command": _command, "line": _line, "beside": _beside}
+_REGIONS: dict[str, Callable[[str, int], Span]] = {
+    "command": _command,
+    "line": _line,
+    "after": _after,
+    "beside": _beside,
+}
 
 
 _ATTRIBUTES = frozenset(
@@ -164,7 +180,7 @@ def _cookies(text: str, start: int, end: int) -> Iterator[Span]:
             yield pair.span(2)
 
 
-_BACK = {"command": 0, "line": 0, "beside": _BESIDE}
+_BACK = {"command": 0, "line": 0, "after": 0, "beside": _BESIDE}
 _FINDERS: dict[str, tuple[Look, int]] = {"userinfo": (urls.userinfo, 0), "pem": (pem.private_key, 0)}
 
 # What a token's first 16 characters are, for the prefilter's slow way; see Word.

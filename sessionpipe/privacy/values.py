@@ -136,6 +136,17 @@ def is_random(value: str) -> bool:
     ) or bool(re.fullmatch(r"(?=[^0-9]*[0-9])(?=[^a-f]*[a-f])[0-9a-f]{32,}", value))
 
 
+def is_base64(value: str) -> bool:
+    """Whether ``value`` can be something encoded, and no word."""
+    return len(value) % 4 == 0 and (value.endswith("=") or is_opaque(value)) and not is_technical(value)
+
+
+def is_said(value: str) -> bool:
+    """Whether what a sentence in any language says of a password is one: it looks generated, or is all digits."""
+    bare = value.rstrip(".,;:!?)\"'`*")
+    return is_generated(bare) and not is_digest(bare) and not is_placeholder(bare)
+
+
 def is_digest(value: str) -> bool:
     """Whether ``value`` is a UUID, or a commit or digest in hexadecimal."""
     return _UUID.fullmatch(value) is not None or _DIGEST.fullmatch(value) is not None

@@ -12,6 +12,9 @@ ALPHABETS = {
     "up": "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789",
     "low": "abcdefghijklmnopqrstuvwxyz0123456789",
     "num": "0123456789",
+    "b32": "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567",
+    "b58": "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz",
+    "bech": "qpzry9x8gf2tvdw0s3jn54khce6mua7l",
 }
 _PART = re.compile(r"<(\d+)(?::(\w+))?>")
 
