@@ -58,6 +58,8 @@ class Host(Protocol):
 
     def committed(self) -> None: ...
 
+    def outdated(self) -> bool: ...
+
     def damaged(self, why: str) -> None: ...
 
 
@@ -178,6 +180,9 @@ class Delivering(Part):
         self._courier: Courier | None = None
 
     def step(self, outbox: Outbox, now_ms: int, force: bool) -> tuple[bool, int | None]:
+        if self._worker.outdated():
+            # A tier that was lowered holds from now on, and not from when the main thread gets to it.
+            return False, None
         if self._courier is None:
             from sessionpipe.delivery.courier import Courier
 

@@ -224,6 +224,10 @@ class Worker:
         for courier in list(self._couriers.values()):
             courier.notify()
 
+    def outdated(self) -> bool:
+        """Whether the settings are others than those the couriers were begun with."""
+        return self._config_seen != _identity(self._config_file, content=True)
+
     def machine(self) -> str | None:
         """The name of this machine; None while the config that may name it cannot be read."""
         if self._config is None:
@@ -532,6 +536,8 @@ class Worker:
             if wanted.get(name) != courier.sink:
                 courier.stop()
                 self._retiring.append(self._couriers.pop(name))
+            else:
+                courier.notify()  # It may have waited for this.
         retiring = {part.name for part in self._retiring}
         for name, sink in wanted.items():
             # A sink whose old courier still speaks to it must not get a second one.

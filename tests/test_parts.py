@@ -23,6 +23,31 @@ def outbox(tmp_path: Path) -> Iterator[Outbox]:
     made.close()
 
 
+class Host:
+    """A worker of which a part asks one thing."""
+
+    def __init__(self, *, outdated: bool = False) -> None:
+        self.is_outdated = outdated
+
+    def outdated(self) -> bool:
+        return self.is_outdated
+
+
+def delivering(host: Host, *steps: Step) -> Delivering:
+    part = Delivering(cast(Any, host), SinkConfig(name="board", kind="http", url="https://b.example"))
+    coming = iter(steps)
+    part._courier = cast(Any, type("Scripted", (), {"step": lambda _self, _now, force: next(coming)})())
+    return part
+
+
+def test_nothing_is_sent_by_settings_that_were_changed(outbox: Outbox) -> None:
+    host = Host(outdated=True)
+    part = delivering(host, DONE)
+    assert part.step(outbox, 0, False) == (False, None)
+    host.is_outdated = False
+    assert part.step(outbox, 0, False) == (True, None)
+
+
 @pytest.mark.parametrize(
     ("steps", "failed"),
     [
@@ -35,9 +60,7 @@ def outbox(tmp_path: Path) -> Iterator[Outbox]:
 def test_connections_that_failed_in_a_row_are_counted_until_the_receiver_is_reached(
     outbox: Outbox, steps: list[Step], failed: int
 ) -> None:
-    part = Delivering(cast(Any, None), SinkConfig(name="board", kind="http", url="https://b.example"))
-    coming = iter(steps)
-    part._courier = cast(Any, type("Scripted", (), {"step": lambda _self, _now, force: next(coming)})())
+    part = delivering(Host(), *steps)
     for _ in steps:
         part.step(outbox, 0, False)
     assert part.failed_connections == failed

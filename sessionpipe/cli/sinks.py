@@ -241,8 +241,12 @@ def _put(
     """Write the sink's row and settings, have them looked at; what to tell the person."""
     held = _file_holds(known, sink) if sink.kind == "file" else ()
     with outbox_of() as outbox:
+        if old is not None:
+            # Before what stopped it is lifted: nothing more may go at the tier of before.
+            settings.put_sink(config_path(), sink)
         row = _put_row(outbox, sink, said, held, new=old is None, start=start)
-        settings.put_sink(config_path(), sink)
+        if old is None:
+            settings.put_sink(config_path(), sink)
         lines = list(introduction(sink, old, said, row, outbox, start))
         owed = sink.kind != "stdout" and outbox.behind(row.position) > 0
     look_again(owed=owed)

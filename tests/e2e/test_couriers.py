@@ -137,6 +137,18 @@ def test_a_pause_by_the_receiver_is_said_and_ends_when_the_person_resumes(machin
         assert board.requests[0].body == board.requests[1].body
 
 
+def test_what_waited_goes_at_the_tier_the_person_has_lowered_to(machine: Machine) -> None:
+    """Not by the courier of before, which the same command wakes."""
+    with Receiver(Answer(403, {"reason": "too much"}), well_known=WELL_KNOWN) as board:
+        add(machine, "away", "http://127.0.0.1:9")
+        add(machine, "board", board.url)
+        machine.hook("claude-code", "UserPromptSubmit", {**tool("x"), "prompt": "hello"})
+        wait_for(lambda: paused(machine, "board"), "the pause")
+        machine.sessionpipe("sinks", "set", "board", "--tier", "0")
+        wait_for(lambda: len(board.requests) > 1, "what waited")
+    assert [{event["tier"] for event in request.events} for request in board.requests] == [{1}, {0}]
+
+
 def test_a_worker_ends_though_a_receiver_hangs_and_the_next_sends_the_same_message(
     machine: Machine, stuck: Stuck
 ) -> None:
