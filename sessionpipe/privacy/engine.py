@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
 
-from sessionpipe.privacy import assignments, prefilter, shapes, terminal
+from sessionpipe.privacy import assignments, prefilter, shapes, terminal, wrapped
 from sessionpipe.privacy.prefilter import Word
 from sessionpipe.privacy.rules import load
 from sessionpipe.privacy.shapes import Rule, Span
@@ -82,16 +82,24 @@ def find(text: str, near: Sequence[int] | None = None) -> Found:
     """Where the secrets of ``text`` are; with ``near``, in order, those that may have to do with these places."""
     spans: list[Span] = []
     reached: list[Reach] = []
-    if _scan(text, spans, reached, near):
+    hits: list[int] = []
+    if _scan(text, spans, reached, hits, near):
         # A terminal's codes stick to a token or split it: look again without them.
         for view in terminal.views(text):
             seen: list[Span] = []
             beyond: list[Reach] = []
-            _scan(view.text, seen, beyond)
+            _scan(view.text, seen, beyond, [])
             spans += map(view.place, seen)
             reached += ((*view.place((start, end)), own) for start, end, own in beyond)
     if not text.isascii():
         _foreign(text, spans)
+    for rows in wrapped.views(text, sorted(hits)) if hits else ():
+        seen = []
+        _scan(rows.text, seen, [], [])
+        for span in seen:
+            parts = rows.parts(span)
+            if parts and wrapped.goes_on(text, parts, spans):
+                spans += parts
     if not spans:
         return Found(spans, False)
     merged = _merged(spans)
@@ -150,9 +158,11 @@ def _inside(raw: bytes, at: int) -> bool:
     )
 
 
-def _scan(text: str, spans: list[Span], reached: list[Reach], near: Sequence[int] | None = None) -> bool:
-    """Add to ``spans`` the secrets of ``text``, in no promised order, and to ``reached`` how far rules
-    looked; return whether it has codes of a terminal."""
+def _scan(
+    text: str, spans: list[Span], reached: list[Reach], hits: list[int], near: Sequence[int] | None = None
+) -> bool:
+    """Add to ``spans`` the secrets of ``text``, in no promised order, to ``reached`` how far rules looked,
+    and to ``hits`` where the words of rules stand; return whether it has codes of a terminal."""
     engine = _engine()
     raw = text.encode("ascii", "replace")  # A character a byte: places are the same in both.
     low = b""
@@ -188,6 +198,8 @@ def _scan(text: str, spans: list[Span], reached: list[Reach], near: Sequence[int
                     places.append((at, index))
                 at = where.find(word, at + 1, last)
         names.sort()
+        hits += names
+        hits += [at for at, _ in places]
         found: list[Span] = []
         looked: list[Reach] = []
         upto = _names(text, names, upto, found, looked)

@@ -24,19 +24,24 @@ class View:
     def __init__(self, pieces: list[str], starts: list[int], sign: str) -> None:
         """``pieces``, which begin in the text at ``starts``, joined by ``sign``."""
         self.text = sign.join(pieces)
-        self._starts = starts
+        self.starts = starts
         self._lengths = [len(piece) + len(sign) for piece in pieces[:-1]]
         self._begins: list[int] = []
+
+    def begins(self) -> list[int]:
+        """Where the pieces begin in the view."""
+        if not self._begins:
+            self._begins = list(accumulate(self._lengths, initial=0))
+        return self._begins
 
     def place(self, span: Span) -> Span:
         """Where in the text ``span`` of the view is."""
         return self._place(span[0]), self._place(span[1] - 1) + 1
 
     def _place(self, index: int) -> int:
-        if not self._begins:
-            self._begins = list(accumulate(self._lengths, initial=0))
-        piece = max(0, bisect_right(self._begins, index) - 1)
-        return self._starts[piece] + index - self._begins[piece]
+        begins = self.begins()
+        piece = max(0, bisect_right(begins, index) - 1)
+        return self.starts[piece] + index - begins[piece]
 
 
 def views(text: str) -> Iterator[View]:
