@@ -27,6 +27,8 @@ _LONG = 4 * _PIECE
 _AROUND = 2_048
 #: The most that ``then`` of a row asks to follow its sign.
 _FOLLOWING = 256
+#: The fewest letters, digits and dashes in a row that it asks for.
+_RUN = 16
 
 
 #: How far a rule looked, from where to where, and how many secrets it found there.
@@ -50,6 +52,9 @@ class _Word(NamedTuple):
 
 class _Engine(NamedTuple):
     occurring: prefilter.Prefilter
+    #: Whether a piece has a run as long as what `then` asks for, and whether rows of a text may be one.
+    has_run: prefilter.Prefilter
+    has_rows: prefilter.Prefilter
     words: list[_Word]
     #: From this index on, words are stems of names; from that one on, signs of a terminal's codes.
     stems: int
@@ -69,6 +74,8 @@ def _engine() -> _Engine:
     rules = [*tables.rules, *[()] * len(stems + codes)]
     return _Engine(
         prefilter.build(words),
+        prefilter.gate(f"[A-Za-z0-9_-]{{{_RUN}}}"),
+        prefilter.gate(wrapped.GATE),
         [_Word(word.text.encode(), word.starts, row) for word, row in zip(words, rules, strict=True)],
         len(tables.words),
         len(tables.words) + len(stems),
@@ -93,17 +100,23 @@ def find(text: str, near: Sequence[int] | None = None) -> Found:
             reached += ((*view.place((start, end)), own) for start, end, own in beyond)
     if not text.isascii():
         _foreign(text, spans)
-    for rows in wrapped.views(text, sorted(hits)) if hits else ():
-        seen = []
+    if hits and "\n" in text and _engine().has_rows(text.encode("ascii", "replace")):
+        _wrapped(text, spans, sorted(hits))
+    if not spans:
+        return Found(spans, False)
+    merged = _merged(spans)
+    return Found(merged, _again(text, merged, reached))
+
+
+def _wrapped(text: str, spans: list[Span], hits: list[int]) -> None:
+    """Add to ``spans`` the secrets that go on over rows of ``text``."""
+    for rows in wrapped.views(text, hits):
+        seen: list[Span] = []
         _scan(rows.text, seen, [], [])
         for span in seen:
             parts = rows.parts(span)
             if parts and wrapped.goes_on(text, parts, spans):
                 spans += parts
-    if not spans:
-        return Found(spans, False)
-    merged = _merged(spans)
-    return Found(merged, _again(text, merged, reached))
 
 
 def _foreign(text: str, spans: list[Span]) -> None:
@@ -182,7 +195,8 @@ def _scan(
             continue
         places: list[tuple[int, int]] = []
         names: list[int] = []
-        for index in engine.occurring(raw[begin : end + engine.longest - 1]):
+        piece = raw[begin : end + engine.longest - 1]
+        for index in engine.occurring(piece):
             if index >= engine.codes:
                 coded = True
                 continue
@@ -204,7 +218,7 @@ def _scan(
         looked: list[Reach] = []
         upto = _names(text, names, upto, found, looked)
         _places(engine, text, places, found, looked)
-        for pattern, rules in engine.common:
+        for pattern, rules in engine.common if engine.has_run(piece) else ():
             for match in pattern.finditer(text, begin, end + _FOLLOWING):
                 if (at := match.start()) < end:
                     for rule in rules:
