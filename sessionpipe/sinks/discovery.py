@@ -21,7 +21,7 @@ DEFAULT_EVENTS = "/api/sessionpipe/v1/events"
 DEFAULT_MAX_EVENTS, DEFAULT_MAX_BYTES = 50, 262_144
 
 #: What we ourselves put into a request at most, however much a receiver would take.
-_MOST_EVENTS, _MOST_BYTES, _LEAST_BYTES = 1_000, 4 << 20, 1_024
+_MOST_EVENTS, _MOST_BYTES, _LEAST_BYTES = 1_000, 4 << 20, 512
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 _MONTH_MS = 30 * DAY_MS
@@ -135,14 +135,14 @@ def _refusal(said: dict[str, Any], capabilities: tuple[str, ...], endpoint: Any)
     room = _whole(_table(said.get("batch")).get("max_bytes"), 1)
     if room is not None and room < _LEAST_BYTES:
         # Sent by the letter, every event would be given up.
-        return f"the receiver takes {room} bytes at once, which is less than an event has"
+        return f"the receiver takes {room} bytes at once, and events need more"
     return None
 
 
 def _capabilities(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list):
         return ("events",)
-    return tuple(name for name in value[:32] if isinstance(name, str) and len(name) <= 64)
+    return tuple(name for name in value[:256] if isinstance(name, str) and len(name) <= 64)
 
 
 def _events(url: str, endpoint: Any) -> str:
@@ -177,7 +177,7 @@ def _fresh_ms(headers: dict[str, str]) -> int:
 
 
 def _seconds(text: str) -> int:
-    return int(text) if re.fullmatch(r"[0-9]{1,9}", text) else 0
+    return int(text) if re.fullmatch(r"[0-9]{1,18}", text) else 0
 
 
 def _table(value: Any) -> dict[str, Any]:

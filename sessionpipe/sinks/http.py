@@ -155,6 +155,8 @@ def ask(url: str, now_ms: int, wire: Wire) -> Discovery:
         if error.connect:
             raise
         return discovery.unread(url, str(error), now_ms, discovery.HOUR_MS)
+    if answer.cut:
+        return discovery.unread(url, "it broke off", now_ms, discovery.HOUR_MS)
     return discovery.read(url, answer.status, answer.headers, answer.body, now_ms)
 
 

@@ -127,7 +127,7 @@ class Wire:
         except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.ProxyError, OSError) as error:
             if connected and not network.fresh and not network.heard:
                 # The receiver closed a connection it had kept for us, just as we took it up again.
-                raise _Closed from None
+                raise _Closed("the connection broke off", connect=False) from None
             what = re.sub(r"^\[(Errno -?\d+|SSL: \w+)\] ", "", str(error)) or type(error).__name__
             raise Unreachable(
                 f"the connection broke off: {what}" if connected else f"no connection: {what}",
@@ -236,7 +236,7 @@ def _tls() -> ssl.SSLContext:
     return context
 
 
-class _Closed(Exception):
+class _Closed(Unreachable):
     """A kept connection turned out to be closed before a word of the answer."""
 
 

@@ -125,7 +125,7 @@ def test_an_address_with_a_path_is_where_batches_go_whatever_the_file_says() -> 
         ({"cache-control": "public, max-age=604800"}, 7),
         ({"cache-control": 'Max-Age="604800"'}, 7),
         ({"cache-control": "max-age=604800", "age": "172800"}, 5),
-        ({"cache-control": "max-age=999999999"}, 30),
+        ({"cache-control": "max-age=99999999999"}, 30),
     ],
 )
 def test_it_is_asked_again_after_a_day_or_as_long_as_the_receiver_says_it_may_be_kept(
@@ -178,5 +178,5 @@ def test_it_is_due_at_its_time_and_when_the_clock_was_set_far_back() -> None:
 def test_whatever_a_receiver_says_the_bounds_hold(body: dict[str, Any]) -> None:
     found = said(body)
     assert 1 <= found.max_events <= 1000 and 1 <= found.max_bytes <= 4 << 20
-    assert found.refusal or found.max_bytes >= 1024
+    assert found.refusal or found.max_bytes >= 512
     assert found.events.startswith("https://")

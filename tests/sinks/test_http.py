@@ -398,6 +398,19 @@ def test_what_a_body_decides_is_not_decided_by_half_of_it(status: int) -> None:
         assert isinstance(found, Retry) and "broke off" in found.error
 
 
+def test_a_connection_that_is_torn_down_behind_a_whole_answer_takes_nothing_back() -> None:
+    def answer_and_reset(handler: BaseHTTPRequestHandler) -> None:
+        handler.wfile.write(b'HTTP/1.1 202 Yes\r\ncontent-length: 30\r\n\r\n{"accepted":2,"duplicates":0} ')
+        reset(handler)
+
+    with Receiver(Answer(raw=answer_and_reset)) as receiver:
+        target = sink(receiver.url)
+        assert target.send(BATCH) == Acked()
+        assert target.send(BATCH) == Acked((), 3)
+        target.close()
+    assert len(receiver.requests) == 2
+
+
 def test_a_body_that_is_only_too_long_does_not_hold_a_batch_up_for_ever() -> None:
     assert send_to(endless(400)) == Drop("HTTP 400")
 
@@ -478,8 +491,9 @@ def test_a_receiver_never_asked_and_not_reachable_is_waited_for() -> None:
     assert isinstance(found, Retry) and found.connect
 
 
-def test_a_receiver_that_does_not_answer_for_its_file_may_take_events_all_the_same() -> None:
-    with Receiver(well_known=Answer(raw=hang_up)) as receiver:
+@pytest.mark.parametrize("raw", [hang_up, cut(200)])
+def test_a_receiver_that_does_not_answer_for_its_file_may_take_events_all_the_same(raw: Raw) -> None:
+    with Receiver(well_known=Answer(raw=raw)) as receiver:
         target = sink(receiver.url)
         learned = target.learn(NOW)
         assert isinstance(learned, Learned) and "broke off" in learned.discovery["problem"]

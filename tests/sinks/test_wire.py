@@ -6,6 +6,7 @@ import contextlib
 import shutil
 import socket
 import ssl
+import struct
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -131,6 +132,21 @@ def test_a_receiver_that_does_not_read_is_left_at_the_deadline() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server, pytest.raises(Unreachable):
         wire.request("POST", f"http://127.0.0.1:{server.getsockname()[1]}/", {}, b"x" * (32 << 20))
     wire.close()
+
+
+def test_a_connection_that_is_torn_down_before_the_request_was_read_is_one_that_broke_off(wire: Wire) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def refuse() -> None:
+            connection, _ = server.accept()
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            connection.close()
+
+        thread = threading.Thread(target=refuse)
+        thread.start()
+        with pytest.raises(Unreachable, match="broke off"):
+            wire.request("POST", f"http://127.0.0.1:{server.getsockname()[1]}/", {}, b"x" * (1 << 20))
+        thread.join()
 
 
 def test_a_name_nobody_has_is_a_failed_connection(wire: Wire) -> None:
