@@ -51,7 +51,7 @@ def _always(_: str) -> bool:
 
 
 #: What a command's option is given, in quotes or not: no variable, no redirection, no other option.
-_VALUE = r"""\\{0,4}["']?(?P<v>[^\s"'\\$<>|-][^\s"'\\]{2,}+)"""
+_VALUE = r"""\\{0,4}["']?(?P<v>[^\s"'\\$<>|\[-][^\s"'\\]{2,}+)"""
 
 #: What a rule may ask of its value besides its shape.
 _LOOKS: dict[str, Callable[[str], bool]] = {

@@ -47,13 +47,19 @@ def _prose() -> frozenset[str]:
     return frozenset(load("secrets@1")["values"]["prose_words"])
 
 
+# A word of a translation: what a field is called.
+_LABEL = re.compile(r"[^\W\d_]+(?:[-' ][^\W\d_]+){0,3}")
+# As manuals write what they cannot show.
+_SHOWN = re.compile(r"EXAMPLE(?:KEY|TOKEN)?$|X{6}|x{6}")
+
+
 @lru_cache(maxsize=2048)
 def is_placeholder(value: str) -> bool:
     """Whether ``value`` stands for a secret without being one: ``<your-key>``, ``${VAR}``, ``***``, a type."""
     low = value.lower()
-    return low in _words() or (
-        len(low) <= 420 and _alternatives("placeholder_patterns").fullmatch(low) is not None
-    )
+    if low in _words() or _SHOWN.search(value) or (not value.isascii() and _LABEL.fullmatch(value)):
+        return True
+    return len(low) <= 420 and _alternatives("placeholder_patterns").fullmatch(low) is not None
 
 
 @lru_cache(maxsize=2048)
