@@ -25,10 +25,11 @@ from sessionpipe.cli.journal_text import (
     one_session,
     plural,
     position,
+    reading,
     styled,
     took,
 )
-from sessionpipe.cli.render import Tone, colour_wanted, columns_of
+from sessionpipe.cli.render import TELLING, Tone, colour_wanted, columns_of, cut
 from sessionpipe.journal.bundle import find
 from sessionpipe.journal.format import COMPLETE, FAILED, parse_time
 from sessionpipe.journal.index import Event, Journal, Replaced
@@ -60,7 +61,7 @@ def replay(folder: Path, speed: float, where: str | None, max_gap: float | None)
     bundle = bundle_at(folder)
     if where is not None:
         one_session(bundle, "--from")
-    with watching():
+    with watching(), reading():
         for parts in bundle.sessions:
             journal = Journal(bundle, parts).read_all()
             with Teller(journal, sys.stdout) as teller:
@@ -81,8 +82,8 @@ def _paced(events: Iterator[Event], speed: float, most: float | None) -> Iterato
             gap = max(0.0, at - before) if before is not None else 0.0
             before = at if before is None else max(before, at)
             due += min(gap, gap if most is None else most) / speed
-            if (pause := due - time.monotonic()) > 0:
-                time.sleep(pause)
+            while (pause := due - time.monotonic()) > 0:
+                time.sleep(min(pause, 3600.0))  # A year is more than sleep takes.
         yield event
 
 
@@ -105,7 +106,7 @@ def follow(folder: Path, where: str | None) -> None:
     with watching():
         done: set[tuple[str, ...]] = set()
         while (journal := _newest(folder, done)) is not None:
-            _follow(journal, where)
+            _follow(journal, None if done else where)
             done.add(journal.parts)
             if journal.verdict.status not in (COMPLETE, FAILED):
                 raise Fail(f"{folder}: {journal.verdict.reason}")
@@ -147,6 +148,7 @@ def _follow(journal: Journal, where: str | None) -> None:
             except Replaced:
                 teller.cut_off()
                 begun, where = False, None
+                time.sleep(INTERVAL)
                 continue
             if _over(journal):
                 return teller.end()
@@ -259,8 +261,8 @@ class Teller:
                 self._line(Line(2, "unsettled: Pi kept no entry of this", "needs"))
         elif message.role == "system":
             self._head(message)
-            length = sum(len(piece.text) for piece in self._settled(message))
-            self._line(Line(2, f"{length:,} characters", "quiet"))
+            if length := sum(len(piece.text) for piece in self._settled(message)):
+                self._line(Line(2, f"{length:,} characters", "quiet"))
         elif message.role != "toolResult":  # That was told when the tool was done.
             self._head(message)
             self._pieces(message)
@@ -341,7 +343,7 @@ class Teller:
             self._calls.discard(tool.id)
             failed = tool.status == "failed"
             length = took(tool.start[1], tool.end[1] if tool.end else None)
-            words = joined(f"← {tool.name}", "failed" if failed else "", length)
+            words = joined(f"← {tool.name}{_about(tool)}", "failed" if failed else "", length)
             self._line(Line(2, printable(words), "bad" if failed else "good"))
             if text := self._reader.result(tool.values.get("result")):
                 for line in block_lines(text, 4, "quiet", most=RESULT_LINES, more=""):
@@ -352,6 +354,15 @@ class Teller:
     def _line(self, line: Line) -> None:
         self._end_block()
         self._out.write(line.paint(colour=self._colour) + "\n")
+
+
+def _about(tool: Tool) -> str:
+    """What tells this execution from others that run beside it."""
+    args = tool.values.get("args")
+    told = (
+        [args[name] for name in TELLING if isinstance(args.get(name), str)] if isinstance(args, dict) else []
+    )
+    return " " + cut(printable(told[0]), 40) if told else ""
 
 
 COMMANDS: dict[str, Any] = {"replay": replay, "follow": follow}
