@@ -31,8 +31,8 @@ from sessionpipe.log import log
 from sessionpipe.outbox import Outbox, OutboxError, Session, Transaction, encode
 from sessionpipe.outboxfile import damage
 from sessionpipe.paths import State, config_dir, make_private
-from sessionpipe.privacy.secrets import redact, redact_value
 from sessionpipe.protocol import rfc3339
+from sessionpipe.redaction import redact, redact_value
 from sessionpipe.spool import Job
 from sessionpipe.stream.frames import Chunk, End, Frame, Gap, Incoming
 from sessionpipe.stream.front import Report

@@ -24,7 +24,7 @@ from sessionpipe.harnesses.git import git_facts
 from sessionpipe.harnesses.transcripts import digest
 from sessionpipe.outbox import Outbox, Session, Transaction, encode
 from sessionpipe.outboxfile import OutboxError, damage
-from sessionpipe.privacy.secrets import RULESET_VERSION
+from sessionpipe.redaction import in_force
 from sessionpipe.seal import Draft, redact_ids, seal, session_block
 from sessionpipe.spool import BadJob, Job, Spool
 
@@ -324,6 +324,8 @@ def append(
     tx: Transaction, session: Session, drafts: Iterable[Draft], *, root: str | None, home: str | None
 ) -> None:
     """Seal drafts with the session's next sequence numbers and insert them."""
+    # Taken once: a row's stamp is that of the rules that redacted it, whatever is in force a moment later.
+    rules = in_force()
     for draft in drafts:
-        event = seal(draft, session.block, session.next_seq, root=root, home=home)
-        tx.append(session, event["type"], draft["at_ms"], RULESET_VERSION, encode(event))
+        event = seal(draft, session.block, session.next_seq, root=root, home=home, rules=rules)
+        tx.append(session, event["type"], draft["at_ms"], rules.stamp, encode(event))

@@ -21,7 +21,7 @@ _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 
 def log(state: State, level: str, message: str) -> None:
     """Append one line: ``level`` is ``info``, ``warning`` or ``error``. Never raises."""
-    from sessionpipe.privacy.secrets import redact
+    from sessionpipe.redaction import redact
 
     # Redacted first and cut afterwards: a cut could leave half a credential that no rule knows.
     text = _CONTROLS.sub(" ", redact(message))[:_LINE]

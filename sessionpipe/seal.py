@@ -8,14 +8,13 @@ could leave half a credential that no rule knows any more.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any
 
 from sessionpipe.harnesses.titles import cut_title
 from sessionpipe.outbox import encode
-from sessionpipe.privacy.secrets import RULESET, redact, redact_value
 from sessionpipe.protocol import PROTOCOL, new_id, rfc3339
 from sessionpipe.protocol.vocabulary import BLOB, HARNESS_FIELDS, SESSION_FIELDS, VOCABULARY
+from sessionpipe.redaction import FREE_TEXT, Redaction, in_force
 
 Draft = dict[str, Any]
 
@@ -26,6 +25,7 @@ _FACT_CHARS = 1024
 
 def session_block(facts: Mapping[str, Any], home: str | None) -> dict[str, Any]:
     """A session block (protocol §3) without ``id`` and ``seq``: shortened, redacted, then cut."""
+    redact = in_force().short
     block: dict[str, Any] = {}
     for name, value in facts.items():
         if name not in SESSION_FIELDS or name in ("id", "seq") or value is None or value == "":
@@ -33,7 +33,7 @@ def session_block(facts: Mapping[str, Any], home: str | None) -> dict[str, Any]:
         if isinstance(value, str):
             if name == "cwd" or (name == "repo" and value.startswith("/")):
                 value = shorten(value, home)
-            value = _redacted(value)
+            value = redact(value)
             value = cut_title(value, TITLE_CHARS) if name == "title" else value[:_FACT_CHARS]
             if not value:
                 continue
@@ -43,32 +43,35 @@ def session_block(facts: Mapping[str, Any], home: str | None) -> dict[str, Any]:
     return block
 
 
-@lru_cache(maxsize=2048)
-def _redacted(text: str) -> str:
-    return redact(text)
-
-
 def redact_ids(draft: Draft) -> None:
     """Redact the opaque ids of a draft in place, before a session's memory sees them.
 
     Memory is stored, and what it keeps of a draft is its ids. They name the same thing afterwards,
     since the same id always becomes the same.
     """
+    redact = in_force().short
     data, memo = draft["data"], draft.get("memo", {})
     for part, names in ((data, ("turn_id", "call_id", "agent_id", "attention_id")), (memo, ("thread",))):
         for name in names:
             if isinstance(value := part.get(name), str):
-                part[name] = _redacted(value)
+                part[name] = redact(value)
 
 
 def seal(
-    draft: Draft, block: Mapping[str, Any], seq: int, *, root: str | None, home: str | None
+    draft: Draft,
+    block: Mapping[str, Any],
+    seq: int,
+    *,
+    root: str | None,
+    home: str | None,
+    rules: Redaction | None = None,
 ) -> dict[str, Any]:
     """The tier-3 event a draft becomes (protocol §2): allowed fields, redacted, then cut.
 
     ``block`` is a finished session block; ``root`` the folder that paths are relative to when they
-    lie below it; ``home`` what is written ``~``.
+    lie below it; ``home`` what is written ``~``. ``rules`` redact it: those in force unless given.
     """
+    rules = rules or in_force()
     fields = VOCABULARY[draft["type"]].fields
     raw = {
         name: bound_blob(value, BLOB) if fields[name].blob else value
@@ -78,7 +81,7 @@ def seal(
     if "paths" in raw:
         base = root or draft["session"].get("cwd")
         raw["paths"] = [relative(path, base, home) for path in raw["paths"]]
-    data: dict[str, Any] = redact_value(raw)
+    data: dict[str, Any] = rules.redact_fields(raw)
     caps = draft.get("memo", {}).get("caps", {})
     # Cut only now: a cut before redaction could leave half a credential that no rule knows.
     for name, value in data.items():
@@ -89,12 +92,14 @@ def seal(
             cap = min((c for c in (field.cap, caps.get(name)) if c is not None), default=None)
             if cap is not None and len(value) > cap:
                 data[name] = value[:cap]
-    session = {"id": draft["session"]["id"], "seq": seq, **block}
+    # A block may have been learnt when other rules were in force.
+    texts = {name: rules.short(block[name]) for name in FREE_TEXT if name in block}
+    session = {"id": draft["session"]["id"], "seq": seq, **block, **texts}
     if parent := draft["session"].get("parent_id"):
         session["parent_id"] = parent
     harness = {name: value for name, value in draft["harness"].items() if name in HARNESS_FIELDS}
     if "version" in harness:
-        harness["version"] = _redacted(harness["version"])[:64]
+        harness["version"] = rules.short(harness["version"])[:64]
     return {
         "protocol": PROTOCOL,
         "id": new_id(),
@@ -103,7 +108,7 @@ def seal(
         "tier": 3,
         "harness": harness,
         "session": session,
-        "privacy": {"rulesets": [RULESET], "pii": False},
+        "privacy": {"rulesets": list(rules.rulesets), "pii": False},
         "data": data,
     }
 

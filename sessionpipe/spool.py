@@ -142,7 +142,7 @@ class Spool:
         import msgspec
 
         from sessionpipe.outbox import encode
-        from sessionpipe.privacy.secrets import redact
+        from sessionpipe.redaction import redact
 
         record: dict[str, object] = {"reason": redact(reason)[:2000]}
         if belongs_to is not None:

@@ -189,6 +189,7 @@ class Worker:
         self._config_file = config / "config.toml"
         self._config: Config | None = None
         self._config_seen: object = ()
+        self._refused: object = ()
         self._with_stdout = with_stdout
         self._reader = Reading(self)
         self._upkeep: Upkeep | None = None
@@ -208,7 +209,7 @@ class Worker:
 
     def trouble(self, line: str) -> None:
         """Log what keeps this worker from its work, and let `status` say it as long as it does."""
-        from sessionpipe.privacy.secrets import redact
+        from sessionpipe.redaction import redact
 
         self.log("error", line)
         self._lock.say(redact(line))
@@ -311,6 +312,8 @@ class Worker:
                     return now < slice_ends and self._ended(until) is None
 
                 try:
+                    # Before anything is recorded: a rule the person just added is for the very next job.
+                    self._renew_rules()
                     if self._ended(until) is None and intake.run(go_on):
                         active = time.monotonic()
                     self._reconfigure(outbox)
@@ -513,6 +516,16 @@ class Worker:
                 signal.signal(number, handler)
 
         return restore
+
+    def _renew_rules(self) -> None:
+        """Take up what the person changed in their own rules; what can't be used is logged once."""
+        from sessionpipe import redaction
+
+        problems = redaction.refresh(self._config_file.parent).problems
+        if problems != self._refused:
+            self._refused = problems
+            for problem in problems:
+                self.log("warning", f"own rules: {problem}; refused")
 
     # --- sinks --------------------------------------------------------------------------------
 

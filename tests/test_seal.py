@@ -176,6 +176,6 @@ class TestManySmallThings:
             seen.extend(value["output"])
             return value
 
-        monkeypatch.setattr("sessionpipe.seal.redact_value", redact_value)
+        monkeypatch.setattr("sessionpipe.privacy.secrets.redact_value", redact_value)
         sealed("tool.ended", {"tool": "x", "ok": True, "output": [0] * 1_000_000})
         assert len(seen) <= BLOB

@@ -25,8 +25,9 @@ from sessionpipe.live import unmark
 from sessionpipe.log import drop as drop_lines
 from sessionpipe.outbox import Outbox, OutboxError, SinkState, encode
 from sessionpipe.outboxfile import companions, those_set_aside
-from sessionpipe.privacy.secrets import RULESET, RULESET_VERSION
+from sessionpipe.privacy.secrets import RULESET
 from sessionpipe.protocol import PROTOCOL, new_id, rfc3339, short_id
+from sessionpipe.redaction import in_force
 from sessionpipe.sinks.discovery import remembered
 from sessionpipe.spool import BadJob, Spool
 
@@ -63,7 +64,7 @@ def forget(session: str, yes: bool) -> None:
         raise Fail(f"{error}") from error
     now = now_ms()
     try:
-        outbox.forget(row.harness, row.id, now, RULESET_VERSION, body(row.harness, row.id, now))
+        outbox.forget(row.harness, row.id, now, in_force().stamp, body(row.harness, row.id, now))
         gone = truncate(outbox)
         known = {sink.name: sink for sink in outbox.sinks()}
     except (OutboxError, sqlite3.DatabaseError) as error:

@@ -352,7 +352,7 @@ def tree_command(session: str, as_json: bool, session_dir: Path | None, verbatim
 def _redact(verbatim: bool) -> Callable[[Any], Any]:
     if verbatim:
         return lambda value: value
-    from sessionpipe.privacy.secrets import redact_value
+    from sessionpipe.redaction import redact_value
 
     return redact_value
 

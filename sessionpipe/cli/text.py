@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from sessionpipe.cli.common import printable
+
+if TYPE_CHECKING:
+    from sessionpipe.redaction import Redaction
 
 
 @click.command(
@@ -32,14 +35,16 @@ def filter_command(tier: int, pii: bool) -> None:
     import msgspec
 
     from sessionpipe.privacy.filter import filter_event
+    from sessionpipe.redaction import in_force
 
+    rules = in_force()
     out = sys.stdout.buffer
     bad = False
     for number, line in enumerate(sys.stdin.buffer, 1):
         if not line.strip():
             continue
         try:
-            event = filter_event(_unredacted(msgspec.json.decode(line)), tier, pii)
+            event = filter_event(_unredacted(msgspec.json.decode(line), rules), tier, pii)
             # In one write: whoever reads along gets whole lines.
             out.write(msgspec.json.encode(event) + b"\n" if event is not None else b"")
         except (ValueError, msgspec.DecodeError, RecursionError) as error:
@@ -51,15 +56,19 @@ def filter_command(tier: int, pii: bool) -> None:
         sys.exit(1)
 
 
-def _unredacted(event: Any) -> dict[str, Any]:
-    """``event`` as one that nothing was redacted in: on stdin, saying that rules ran is only a word."""
+def _unredacted(event: Any, rules: Redaction) -> dict[str, Any]:
+    """``event`` as one that no ``secrets@1`` ran over: on stdin, saying that rules ran is only a word.
+
+    The person's own rules did, here; the filter runs the others.
+    """
     if not isinstance(event, dict):
         raise ValueError("not a JSON object")
     if not isinstance(event.get("type"), str):
         raise ValueError("it has no type")
     said = event.get("privacy")
     ran = isinstance(said, dict) and said.get("pii") is True
-    return {**event, "privacy": {"rulesets": [], "pii": ran}}
+    clean = rules.event(event) if rules.own else event
+    return {**clean, "privacy": {"rulesets": list(rules.rulesets[1:]), "pii": ran}}
 
 
 @click.command(
@@ -71,7 +80,7 @@ def _unredacted(event: Any) -> dict[str, Any]:
 )
 @click.option("--pii", is_flag=True, help="Reduce e-mail addresses, phone numbers and home folders too.")
 def redact_command(pii: bool) -> None:
-    """Print the text on stdin with every credential replaced by [redacted].
+    """Print the text on stdin with every credential replaced by [redacted], and what your own rules find.
 
     The whole input is read before anything is printed: a private key goes over many lines. Bytes
     that are not UTF-8 come out as they came in.
@@ -79,7 +88,7 @@ def redact_command(pii: bool) -> None:
     import os
 
     from sessionpipe.privacy import pii as persons
-    from sessionpipe.privacy.secrets import redact
+    from sessionpipe.redaction import redact
 
     text = redact(sys.stdin.buffer.read().decode("utf-8", "surrogateescape"))
     if pii:

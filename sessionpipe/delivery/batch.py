@@ -16,13 +16,10 @@ import msgspec
 from sessionpipe.delivery.thinning import Tools, Window
 from sessionpipe.outbox import Row, encode
 from sessionpipe.privacy.filter import filter_event
-from sessionpipe.privacy.secrets import RULESET_VERSION, redact_value
 from sessionpipe.protocol.vocabulary import VOCABULARY
+from sessionpipe.redaction import PLAIN, Redaction
 
 _THREADED = frozenset({"tool.started", "tool.ended", "attention.needed"})
-
-#: Session fields that are text of somebody's; the others are ids and words of a closed vocabulary.
-_FREE_TEXT = ("machine", "cwd", "repo", "branch", "model", "title", "url")
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -42,7 +39,8 @@ class Limits(msgspec.Struct, frozen=True):
 class Policy(msgspec.Struct, frozen=True):
     """What a sink may see, and wants: its effective tier, ``pii@1``, thinning, types it does not take.
 
-    ``home`` is a home folder that ``pii@1`` shortens though it does not look like one.
+    ``home`` is a home folder that ``pii@1`` shortens though it does not look like one. ``rules`` are
+    run over rows that other rules redacted: they may have grown since.
     """
 
     tier: int
@@ -50,6 +48,7 @@ class Policy(msgspec.Struct, frozen=True):
     tools: Tools = "all"
     without: frozenset[str] = frozenset()
     home: str | None = None
+    rules: Redaction = PLAIN
 
 
 class Batch(msgspec.Struct, frozen=True):
@@ -157,7 +156,8 @@ def _filtered(row: Row, policy: Policy) -> _Filtered | GivenUp | None:
         return None
     try:
         event = msgspec.json.decode(row.body)
-        body = filter_event(_current(event, row.ruleset), policy.tier, policy.pii, policy.home)
+        clean = event if policy.rules.is_current(row.ruleset) else policy.rules.event(event)
+        body = filter_event(clean, policy.tier, policy.pii, policy.home)
         thread = str(event["data"].get("agent_id") or "") if row.type in _THREADED else ""
         return None if body is None else _Filtered(event["id"], thread, body)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
@@ -178,15 +178,6 @@ def wanted(type_: str, policy: Policy) -> bool:
         return False
     # Who gets tool events needs no heartbeat beside them (protocol §4).
     return type_ != "session.heartbeat" or policy.tier == 0
-
-
-def _current(event: dict[str, Any], ruleset: int) -> dict[str, Any]:
-    """``event`` as today's ``secrets@1`` leaves it: the rules may have grown since it was stored."""
-    if ruleset >= RULESET_VERSION:
-        return event
-    session = event["session"]
-    texts = {name: redact_value(session[name]) for name in _FREE_TEXT if name in session}
-    return {**event, "session": {**session, **texts}, "data": redact_value(event["data"])}
 
 
 def _id(series: str, events: list[bytes]) -> str:

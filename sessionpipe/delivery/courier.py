@@ -22,7 +22,7 @@ from sessionpipe.delivery import backoff
 from sessionpipe.delivery.batch import Packed, Policy, pack
 from sessionpipe.delivery.outcome import Acked, Drop, LowerTier, Outcome, Pause, Retry, Split
 from sessionpipe.outbox import Outbox, Row, SinkState
-from sessionpipe.privacy.secrets import redact
+from sessionpipe.redaction import redact, refresh
 from sessionpipe.sinks import Held, Log, Sink, Tail, build
 
 #: How many rows a step looks through at most: a cursor far behind moves in steps that can be stopped.
@@ -196,6 +196,8 @@ class Courier:
                 tools=self._config.tools or sink.tools(),
                 without=sink.without(),
                 home=self._env.get("HOME"),
+                # Looked at anew for every batch: a rule that was just added is for what goes now.
+                rules=refresh().redaction,
             ),
             limits=limits,
             thinning=state.thinning,

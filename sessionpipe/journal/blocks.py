@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from sessionpipe.journal.normalize import Record
 from sessionpipe.journal.recut import recut, redact_json
-from sessionpipe.privacy.secrets import redact
+from sessionpipe.redaction import redact
 
 #: Characters that must have followed a text before it is written: more than any rule for one line looks on.
 LOOKAHEAD = 4096

@@ -39,7 +39,8 @@ from sessionpipe.journal.format import (
 from sessionpipe.journal.links import Links
 from sessionpipe.journal.normalize import Record
 from sessionpipe.journal.session_file import Lost, SessionFile, TooLarge
-from sessionpipe.privacy.secrets import RULESET, RULESET_VERSION, redact, redact_value
+from sessionpipe.privacy.secrets import RULESET, RULESET_VERSION
+from sessionpipe.redaction import in_force, redact, redact_value
 
 # How often a capture that goes on says how far it got.
 _TELL_S = 1.0
@@ -375,6 +376,8 @@ class Capture:
             value["failure"] = {"failedAt": iso(at), "code": code, "message": message}
         if not self._verbatim:
             value["redaction"] = {"ruleset": RULESET, "revision": RULESET_VERSION}
+            if own := in_force().rulesets[1:]:
+                value["redaction"]["own"] = list(own)
         replace(self.folder / CAPTURE, value)
 
 

@@ -49,8 +49,8 @@ from sessionpipe.journal.format import (
 from sessionpipe.journal.normalize import OVERHEAD, Mismatch, Normalizer, Owner
 from sessionpipe.journal.session_file import SessionFile
 from sessionpipe.paths import make_private
-from sessionpipe.privacy.secrets import redact
 from sessionpipe.privacy.walk import strings
+from sessionpipe.redaction import redact
 
 COMPLETED: Final = "completed"
 #: A writer that does nothing for so long has a disk that doesn't answer.

@@ -17,8 +17,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from sessionpipe.privacy.secrets import redact, redact_value
 from sessionpipe.privacy.values import MARK
+from sessionpipe.redaction import redact, redact_value
 
 #: A replacement: from, to, by what.
 Edit = tuple[int, int, str]

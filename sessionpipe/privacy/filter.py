@@ -57,7 +57,7 @@ def filter_event(
     if pii:
         data = _reduced(data, home, allowed)
         session = _without_person(session, home, hashed=ran.pii)
-    rulesets = [secrets.RULESET] + ([persons.RULESET] if pii or ran.pii else [])
+    rulesets = [secrets.RULESET, *_own(ran), *([persons.RULESET] if pii or ran.pii else [])]
     return {
         **_picked(_Head, event),
         "tier": tier,
@@ -84,6 +84,16 @@ def _ran(privacy: Any) -> _Ran:
         return msgspec.convert(privacy, _Ran)
     except msgspec.ValidationError:
         return _Ran([], False)
+
+
+# The id of a person's own ruleset.
+_OWN = re.compile(r"[a-z0-9][a-z0-9._-]{0,47}@[1-9][0-9]{0,5}")
+
+
+def _own(ran: _Ran) -> list[str]:
+    """The person's own rulesets that ran over an event."""
+    ours = (secrets.RULESET, persons.RULESET)
+    return list(dict.fromkeys(name for name in ran.rulesets if _OWN.fullmatch(name) and name not in ours))
 
 
 def _reduced(data: Any, home: str | None, allowed: Mapping[str, Field]) -> Any:

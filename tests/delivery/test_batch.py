@@ -13,10 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sessionpipe.delivery import batch as packing
 from sessionpipe.delivery.batch import Limits, Packed, Policy, pack
 from sessionpipe.delivery.thinning import Tools
 from sessionpipe.outbox import Outbox, Row, encode
+from sessionpipe.privacy import secrets
+from sessionpipe.redaction import Redaction
 from tests.delivery.events import opened, record
 from tests.delivery.test_thinning import SETTINGS, Event, model
 
@@ -91,9 +92,10 @@ def test_events_of_many_sessions_share_a_batch_in_the_order_they_were_recorded(o
 
 
 def test_a_row_of_an_older_ruleset_is_redacted_again(outbox: Outbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packing, "RULESET_VERSION", 7)
+    monkeypatch.setattr(secrets, "RULESET_VERSION", 7)
+    monkeypatch.setattr(secrets, "redact", lambda text: text.replace("hush", "[redacted]"))
     monkeypatch.setattr(
-        packing, "redact_value", lambda value: json.loads(json.dumps(value).replace("hush", "[redacted]"))
+        secrets, "redact_value", lambda value: json.loads(json.dumps(value).replace("hush", "[redacted]"))
     )
     for ruleset in (6, 7):
         record(
@@ -104,7 +106,7 @@ def test_a_row_of_an_older_ruleset_is_redacted_again(outbox: Outbox, monkeypatch
             title="hush",
             session="hush",
         )
-    found = packed(outbox, Policy(1)).batch
+    found = packed(outbox, Policy(1, rules=Redaction())).batch
     assert found is not None
     old, current = (json.loads(event) for event in found.events)
     assert (old["data"]["error"], old["session"]["title"]) == ("[redacted]", "[redacted]")
@@ -167,7 +169,7 @@ def _row(position: int, size: int) -> Row:
         "privacy": {"rulesets": ["secrets@1"], "pii": False},
         "data": {"reason": "error", "error": "é" * (size // 2)},
     }
-    return Row(position, "x", "s", position, "turn.ended", 0, packing.RULESET_VERSION, encode(event))
+    return Row(position, "x", "s", position, "turn.ended", 0, secrets.RULESET_VERSION, encode(event))
 
 
 def test_an_event_too_big_for_the_receiver_alone_is_given_up_and_the_rest_goes() -> None:
