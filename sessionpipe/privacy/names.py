@@ -40,6 +40,8 @@ def kind(name: str) -> Kind | None:
     if not words:
         return None
     *before, last = words
+    if before and before[-1] in load("secrets@1")["names"]["behind"].get(last, ()):
+        return "token"
     if last in _list("password"):
         return "password"
     if last == "pass":
@@ -70,3 +72,13 @@ def _key(before: list[str]) -> Kind | None:
     if not before or before[-1] in _list("key_not"):
         return None
     return "token" if before[-1] in _list("key_of") else "key"
+
+
+@cache
+def _told() -> re.Pattern[str]:
+    return re.compile(load("secrets@1")["names"]["told"])
+
+
+def told(name: str) -> bool:
+    """Whether what stands under ``name`` is a secret when it looks like one: a PIN's digits, a seed's words."""
+    return len(name) <= 64 and _told().search(name) is not None

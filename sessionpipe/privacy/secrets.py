@@ -15,7 +15,7 @@ from itertools import accumulate
 from typing import Any
 
 from sessionpipe.privacy import engine, values, walk
-from sessionpipe.privacy.names import kind
+from sessionpipe.privacy.names import kind, told
 from sessionpipe.privacy.shapes import Span
 from sessionpipe.privacy.values import MARK
 
@@ -71,7 +71,7 @@ def redact_value(obj: Any) -> Any:
     # One pass over all strings together decides; a line end between two of them joins nothing.
     strings = walk.strings(obj)
     spans = engine.find("\n".join(strings)).spans
-    if not spans and not any(len(one) <= 64 and kind(one) for one in strings):
+    if not spans and not any(len(one) <= 64 and (kind(one) or told(one)) for one in strings):
         return obj
     dirty = _touched(strings, spans)
 
@@ -109,8 +109,10 @@ _SCHEME = re.compile(r"(?i)(?:bearer|basic|token|apikey|bot|digest)\s+")
 
 def _under(name: str | None, value: str) -> str | None:
     """What ``value`` becomes under ``name``; None when the name says nothing."""
-    if name is None or (found := kind(name)) is None:
+    if name is None:
         return None
+    if (found := kind(name)) is None:
+        return redact(f"{name}: {value}")[len(name) + 2 :] if told(name) else None
     if values.is_stand_in(value) if found == "password" else values.is_placeholder(value):
         return None
     if not value.strip() or MARK in value or len(value.split(None, _WORDS)) > _WORDS:
