@@ -241,12 +241,16 @@ def _put(
     """Write the sink's row and settings, have them looked at; what to tell the person."""
     held = _file_holds(known, sink) if sink.kind == "file" else ()
     with outbox_of() as outbox:
-        if old is not None:
-            # Before what stopped it is lifted: nothing more may go at the tier of before.
-            settings.put_sink(config_path(), sink)
-        row = _put_row(outbox, sink, said, held, new=old is None, start=start)
         if old is None:
+            row = _put_row(outbox, sink, said, held, new=True, start=start)
             settings.put_sink(config_path(), sink)
+        else:
+            # A worker may be at it: what is skipped must not go at the new tier, and what was stopped,
+            # or goes once more, not at the one of before.
+            if start == "now":
+                outbox.change_sink(sink.name, lambda row: row.placed(outbox.last_position()))
+            settings.put_sink(config_path(), sink)
+            row = _put_row(outbox, sink, said, held, new=False, start=None if start == "now" else start)
         lines = list(introduction(sink, old, said, row, outbox, start))
         owed = sink.kind != "stdout" and outbox.behind(row.position) > 0
     look_again(owed=owed)

@@ -14,6 +14,7 @@ import msgspec
 import pytest
 from click.testing import Result
 
+from sessionpipe import config
 from sessionpipe.config import Config, SinkConfig, load
 from sessionpipe.outbox import SinkState
 from sessionpipe.paths import config_dir
@@ -395,6 +396,32 @@ def test_setting_lifts_a_receivers_pause_and_has_it_asked_anew(
     assert (found.paused, found.since_ms, found.failures, found.discovery) == (None, 0, 0, {})
     # The batch that was refused is tried again as the same message.
     assert found.batch_end == 7
+
+
+def test_a_worker_that_looks_in_between_sends_nothing_it_should_not(
+    run: Run,
+    recorder: Recorder,
+    tmp_path: Path,
+    row: Callable[[str], SinkState],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What the row is as the settings change: a courier is begun, or ended, by these."""
+    recorder.add("s", "turn.started")
+    said(run("sinks", "add", f"file:{tmp_path}/log"))
+    recorder.outbox.change_sink("log", lambda state: msgspec.structs.replace(state, paused="HTTP 403"))
+    seen: list[SinkState] = []
+
+    def put_sink(folder: Path, sink: SinkConfig) -> None:
+        seen.append(row("log"))
+        write(folder, sink)
+
+    write = config.put_sink
+    monkeypatch.setattr(config, "put_sink", put_sink)
+    said(run("sinks", "set", "log", "--tier", "0"))
+    said(run("sinks", "add", f"file:{tmp_path}/log", "--tier", "3", "--from", "now"))
+    said(run("sinks", "add", f"file:{tmp_path}/log", "--tier", "0", "--from", "start"))
+    assert [(state.paused, state.position) for state in seen] == [("HTTP 403", 0), (None, 1), (None, 1)]
+    assert row("log").position == 0
 
 
 @pytest.mark.parametrize("arguments", [[], ["--tier", "4"], ["--token-env", "A"]])
