@@ -145,16 +145,16 @@ class Recorder:
             case Gap():
                 self._lines.gap()
             case End(at_ms, signalled, status):
-                self._read(self._lines.finish(), at_ms)
+                self._read(self._lines.finish(), at_ms, torn=True)
                 if self._runs:
                     self._add(self._runs.finish(at_ms, signalled=signalled, clean=not status))
                 if self._printer:
                     self._printer.finish()
 
-    def _read(self, lines: list[bytes], at_ms: int) -> None:
+    def _read(self, lines: list[bytes], at_ms: int, *, torn: bool = False) -> None:
         self._anything = self._anything or any(line.strip() for line in lines)
         if self._runs:
-            self._add(self._runs.feed(lines, at_ms))
+            self._add(self._runs.feed(lines, at_ms, torn=torn))
         if self._printer:
             self._printer.feed(lines)
 
@@ -186,7 +186,10 @@ class Recorder:
         """A job that was never a file, mapped as one that was."""
         job = Job("", HARNESS, told.event, told.at_ms, "", (), dict(self._env), False, payload)
         try:
-            return map_job(job, self._files, self._machine)
+            mapped = map_job(job, self._files, self._machine)
+            if mapped.drafts:
+                return mapped
+            why = f"the protocol has no words for such a {told.event}"
         except Refused as error:
             why = error.reason
         except Exception as error:
@@ -270,6 +273,8 @@ class Recorder:
             say.append(f"{_many(self._lines.skipped, 'line')} longer than 64 MiB could not be read")
         if self._runs is None:
             return say
+        if self._runs.unreadable:
+            say.append(f"{_many(self._runs.unreadable, 'line')} of Pi's could not be read")
         if self._anything and not self._runs.recognized:
             say.append("nothing was recorded: this is not Pi's JSON stream; run it with --mode json")
         if self._runs.nameless:

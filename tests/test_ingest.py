@@ -449,6 +449,27 @@ def test_a_line_that_is_too_long_is_said(state: State, monkeypatch: pytest.Monke
     assert told(events(state)) == RUN_TOLD
 
 
+def test_a_line_that_cannot_be_read_is_said(state: State) -> None:
+    deep = line("tool_execution_start", toolCallId="c", toolName="bash", args=0).replace(
+        b'"args":0', b'"args":' + b"[" * 100_000 + b"]" * 100_000
+    )
+    assert ingest(state, frames([*OPENING, deep, said(), SETTLED])) == ["1 line of Pi's could not be read"]
+    assert told(events(state)) == RUN_TOLD
+
+
+def test_what_the_protocol_has_no_words_for_is_said(state: State) -> None:
+    start = line("tool_execution_start", toolCallId="c", toolName="a tool of words", args={})
+    assert ingest(state, frames([*OPENING, start, said(), SETTLED])) == [
+        "1 event not recorded: the protocol has no words for such a tool_execution_start"
+    ]
+    assert told(events(state)) == RUN_TOLD
+
+
+def test_half_a_line_at_the_end_is_not_said(state: State) -> None:
+    frames = [Chunk(ASKED, b"\n".join([*OPENING, said()[:40]])), End(ASKED, signalled=True)]
+    assert ingest(state, frames) == []
+
+
 def test_a_gap_costs_a_line_and_no_more(state: State) -> None:
     torn = [Chunk(ASKED, b"\n".join([*OPENING, b'{"type":"message_en'])), Gap(ASKED, 9)]
     ingest(state, [*torn, Chunk(ASKED, b'd","x":1}\n' + said() + b"\n" + SETTLED + b"\n"), End(ASKED, False)])

@@ -190,6 +190,8 @@ class Runs:
         self.recognized = False
         #: What happened in sessions that were never named.
         self.nameless = 0
+        #: Lines that tell something, and can't be read.
+        self.unreadable = 0
         self._find = find
         self._cwd = cwd
         self._told: list[Told | Talked] = []
@@ -207,8 +209,9 @@ class Runs:
         self._clock: int | None = None  # of a saved stream
         self._timed = False
 
-    def feed(self, lines: Sequence[bytes], at_ms: int) -> list[Told | Talked]:
-        """What some lines tell, which came at ``at_ms`` (epoch milliseconds)."""
+    def feed(self, lines: Sequence[bytes], at_ms: int, *, torn: bool = False) -> list[Told | Talked]:
+        """What some lines tell, which came at ``at_ms`` (epoch milliseconds); ``torn``: half a line, maybe."""
+        unreadable = self.unreadable
         for line in lines:
             if line.startswith(_DELTA):
                 if self._deltas_left > 0:
@@ -216,6 +219,8 @@ class Runs:
                     self._deltas_left -= len(line)
             elif line and not line.startswith(_PASSED_OVER):
                 self._line(line, at_ms)
+        if torn:
+            self.unreadable = unreadable  # The stream was cut, which its end tells.
         told, self._told = self._told, []
         return told
 
@@ -235,6 +240,8 @@ class Runs:
             case "message_end":
                 if message := _message(line):
                     self._message(message, at_ms)
+                else:
+                    self.unreadable += 1
             case "message_start":
                 if line.startswith(_ASSISTANT) and (message := _message(line)):
                     self._answering(message, at_ms)
@@ -242,6 +249,8 @@ class Runs:
                 if value := jsonl.decode(line, _OBJECTS):
                     bounded = _bounded(value) if len(line) > _VALUES else value
                     (self._call if kind == "tool_execution_start" else self._called)(bounded, at_ms)
+                else:
+                    self.unreadable += 1
             case "agent_end":
                 self._agent_ended(line, at_ms)
             case None | "message_update":
@@ -249,6 +258,8 @@ class Runs:
             case _ if handler := _HANDLERS.get(kind):
                 if value := jsonl.decode(line, _OBJECTS):
                     handler(self, value, at_ms)
+                else:
+                    self.unreadable += 1
 
     def _header(self, value: dict[str, Any], at_ms: int) -> None:
         # Streams may follow one another: the one before has ended, then.
