@@ -7,7 +7,7 @@ around it. :mod:`.names` says what the name means, :mod:`.values` what the value
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -32,7 +32,8 @@ _TIES = {
     r"""|(?=[ :])\s?:\s?\{(?:\s{0,20}["'\\]{1,4}[A-Za-z]{4,12}["'\\]{1,4}\s?:\s?[\w"'\\]{1,16},){0,2}"""
     r"""\s{0,20}["'\\]{1,4}value["'\\]{1,4}\s?:""",
     "list": r"</key>(?:\s|\\n){0,40}<string>",
-    "sign": r"[ \t]{0,16}+(?:=>|:=|[=!]==?|\|\|=?|\?\??=?|->|\|(?=[ \t])|=|:(?!:)|%(?:25)?3[ADad])\*{0,2}+",
+    "sign": r"[ \t]{0,16}+(?:=>|:=|[=!]==?|\|\|=?|\?\??=?|->|[|│](?=\s)|=|:(?!:)|%(?:25)?3[ADad]"
+    r"|(?<=[ \t])As[ \t]\w{3,12}[ \t]{1,2}=)\*{0,2}+",
     "table": r"(?:\t{1,4}+|[ ]{3,40}+)(?=[^\s|=:>-])",
     "xml": r">",
     "comma": r"""[ \t]{0,4}+,\s{0,16}+(?=[bBrRuUfFN@$]?\\{0,4}["'`])""",
@@ -51,10 +52,12 @@ def _after() -> re.Pattern[str]:
     tail = tree({form for word in words for form in (word, word.capitalize(), word.upper())}, longest=True)
     rest = rf"{_REST}(?>(?:(?=[_.\-A-Z0-9])[_.-]{{0,2}}(?:{tail}(?![a-z])|[0-9]{{1,4}})){{0,3}})_?"
     ties = "|".join(f"(?P<{what}>{tie})" for what, tie in _TIES.items())
-    return re.compile(rf"(?P<rest>{rest})(?P<closers>{_CLOSERS})(?=[\s:=,|>(.!?%\\<-])(?:{ties})")
+    return re.compile(
+        rf"(?P<rest>{rest})(?: [0-9]{{1,2}}(?=:))?(?P<closers>{_CLOSERS})(?=[\s:=,|│>(.!?%\\<-])(?:{ties})"
+    )
 
 
-def look(text: str, at: int) -> tuple[list[Span], int, int]:
+def look(text: str, at: int) -> tuple[Sequence[Span], int, int]:
     """The secret that the name with a stem at ``at`` tells of.
 
     With it, where its name or its value ends, and, for a sentence, how far it was read (else 0).
@@ -67,6 +70,8 @@ def look(text: str, at: int) -> tuple[list[Span], int, int]:
     reach = 0
     if after.lastgroup != "gap":
         span = _assigned(text, name, start, after)
+        if span is None and (column := _column(text, name, start, after)):
+            return column, end, column[-1][1]
     elif name.startswith("-"):
         span = _flag(text, name, start, end)
     else:
@@ -98,7 +103,7 @@ _TYPED = re.compile(
 )
 _BLOCK = re.compile(r"[ \t]{0,4}[|>][+-]?[ \t]{0,4}\r?\n[ \t]{1,40}")
 _XML_VALUE = re.compile(r"\s{0,8}+([^<>\s][^<>]{0,400}?)\s{0,8}</")
-_TEMPLATE = re.compile(r"\$?\{[^{}]{0,80}\}|%\(?\w{0,20}\)?[sdr]|\$\w{2,60}")
+_TEMPLATE = re.compile(r"\$?\{[^{}]{0,80}\}|%\(?\w{0,20}\)?[sdr]|\$[A-Za-z_]\w{1,60}")
 _LONGEST = 8192
 _PUNCTUATION = ".,;:!?)*"
 _CALL = re.compile(r"[\w.$]+[(\[{]")
@@ -111,7 +116,7 @@ _STRUCTURE = re.compile(r"""(?<!\\)"\s{0,4}[,:}\]]""")
 #: Signs that assign nothing: what stands behind them is a secret only when it looks like one.
 _COMPARING = frozenset(("==", "===", "!=", "!==", "||", "??", "?"))
 #: Signs of a table or a note.
-_LOOSE = frozenset(("->", "|", "table"))
+_LOOSE = frozenset(("->", "|", "│", "table"))
 
 
 class _Place(NamedTuple):
@@ -126,6 +131,13 @@ class _Place(NamedTuple):
     start: int
     quoted_name: bool
     constant: bool
+    #: In the query of a URL, or between the semicolons of a connection string.
+    query: bool = False
+    #: Named by more than one word.
+    two_words: bool = False
+
+
+_TWO_WORDS = re.compile(r"[A-Za-z][_.-][A-Za-z]|[a-z][A-Z]")
 
 
 # What may stand before a name on a line of its own: blanks, a list's dash, a diff's sign, a quote, a number, a border.
@@ -162,6 +174,8 @@ def _assigned(text: str, name: str, start: int, after: re.Match[str]) -> Span | 
         return None  # A user in a URL is the URL's; what colons separate are the parts of one name.
     tie, at = after.lastgroup or "", after.end()
     sign = after["sign"].strip(" \t*") if tie == "sign" else tie
+    if sign.startswith("As"):
+        sign = "="
     encoded = sign.startswith("%")
     if encoded:
         sign = "=" if sign[-1] in "Dd" else ":"
@@ -184,7 +198,9 @@ def _assigned(text: str, name: str, start: int, after: re.Match[str]) -> Span | 
     )
     query = encoded or before in ("?", "&", ";")
     strict = tight and (constant or name.startswith("--") or query or _stands(_FLUSH, text, start))
-    place = _Place(found, sign, strict, start, quoted_name, constant)
+    place = _Place(
+        found, sign, strict, start, quoted_name, constant, query, _TWO_WORDS.search(name) is not None
+    )
     value = _VALUE.match(text, at)
     if value is None:
         return None
@@ -223,6 +239,42 @@ def _two_words(text: str, start: int, name: str) -> Kind | None:
     return kind(f"{word}_{name}" if word else name)
 
 
+# The rows of a table below its head, and no more of them than this.
+_RULE = re.compile(r"[ \t]*[|│├┼+][-:|│├┼┤+─━═ \t]{3,400}+")
+_MOST_ROWS, _WIDEST_ROW = 64, 500
+
+
+def _column(text: str, name: str, start: int, after: re.Match[str]) -> list[Span]:
+    """The secrets in the column of a table that ``name`` is the head of."""
+    sign = after["sign"] or ""
+    if sign.strip() not in ("|", "│") or (found := kind(name.strip("-_."))) is None or found == "key":
+        return []
+    mark = sign.strip()
+    line = text.rfind("\n", max(0, start - _WIDEST_ROW), start) + 1
+    end = text.find("\n", start, start + _WIDEST_ROW)
+    if (
+        end < 0
+        or not (rule := _RULE.match(text, end + 1))
+        or text[rule.end() : rule.end() + 1] not in ("\n", "\r")
+    ):
+        return []
+    cell = text.count(mark, line, start)
+    spans: list[Span] = []
+    at = rule.end() + 1
+    for _ in range(_MOST_ROWS):
+        end = text.find("\n", at, at + _WIDEST_ROW)
+        end = end if end >= 0 else min(len(text), at + _WIDEST_ROW)
+        cells = text[at:end].split(mark)
+        if len(cells) <= cell:
+            break
+        value = cells[cell].strip(" \t`*")
+        if len(value) >= 6 and " " not in value and values.is_opaque(value) and _may_go(value, found):
+            begin = at + sum(len(one) + 1 for one in cells[:cell]) + cells[cell].index(value)
+            spans.append((begin, begin + len(value)))
+        at = end + 1
+    return spans
+
+
 def _xml(text: str, at: int, found: Kind) -> Span | None:
     value = _XML_VALUE.match(text, at)
     if value is None or not _may_go(value[1], found):
@@ -251,10 +303,11 @@ def _quoted(text: str, value: re.Match[str], place: _Place) -> Span | None:
         return None
     if place.sign == "comma":
         # The default of a variable, what is typed into a field; elsewhere a list of words.
-        words = place.kind == "password" and place.constant and _is_passphrase(content)
-        fits = words or (
-            values.is_generated(content) and (values.is_random(content) or not values.is_code(content))
+        fits = values.is_generated(content) and (
+            place.constant or values.is_random(content) or not values.is_code(content)
         )
+        if place.constant and place.kind == "password" and not fits:
+            fits = _TYPED_IN.fullmatch(content) is not None or _is_passphrase(content)
         if not place.quoted_name or (place.kind == "key" and not place.constant) or not fits:
             return None
     return (start, end) if _may_go(content, place.kind) else None
@@ -300,7 +353,8 @@ def _bare(text: str, start: int, place: _Place, form: re.Pattern[str]) -> Span |
     if place.kind != "password" and value.isdigit() and len(value) < 12:
         return None
     if (
-        values.is_code(value)
+        not place.query
+        and values.is_code(value)
         and ("." in value or "->" in value or "::" in value)
         and not values.is_random(value)
     ):
@@ -327,13 +381,20 @@ def _bare(text: str, start: int, place: _Place, form: re.Pattern[str]) -> Span |
     return _to_the_end(text, start, value, form) if goes else None
 
 
+# What a person makes a password of, and what only looks like it: a word, a number, a sign.
+_TYPED_IN = re.compile(
+    r"(?!(?i:sha|md|base|utf|argon|oauth|bcrypt|scrypt|pbkdf|hmac|aes|rsa|ed|version|http|step|type)-?[0-9])"
+    r"[A-Za-z]{3,16}[^A-Za-z0-9\s]{0,2}[0-9]{1,6}[^A-Za-z0-9\s]{0,3}"
+)
+
+
 def _on_its_line(value: str, place: _Place) -> bool:
     """Whether a whole line's ``value`` of a password is one though it may have been typed by a person."""
     if values.is_code(value) or values.is_path(value) or len(value) < 6:
         return False
-    if place.constant or place.quoted_name:
+    if place.constant or place.quoted_name or _is_passphrase(value):
         return True
-    return _is_passphrase(value) if place.sign == ":" else values.is_opaque(value) and not value.isalnum()
+    return _TYPED_IN.fullmatch(value) is not None and (place.sign == ":" or not value.isalnum())
 
 
 def _unquoted(text: str, start: int, form: re.Pattern[str]) -> str:
@@ -364,6 +425,9 @@ def _looks(value: str, place: _Place) -> bool:
         long = len(value) >= 16 and values.is_generated(value)
         return long and not any(map(values.is_digest, _PARTS.split(value)))
     if not values.is_generated(value):
+        if values.is_uuid(value):
+            # What is called a token is often an id; what is called an API key is none.
+            return place.two_words
         return place.kind == "password" and value.isdigit() and len(value) >= 6
     # `token = result2` is a program's; `password: hunter2` is not.
     return place.kind == "password" or place.sign != "=" or not _VARIABLE.fullmatch(value)
@@ -427,7 +491,7 @@ def _prose() -> tuple[frozenset[str], frozenset[str], re.Pattern[str]]:
     """The nouns that name a secret, the words before one that need no verb, and what leads to the value."""
     words = load("secrets@1")["prose"]
     verb = tree(words["verbs"], longest=True)
-    verbs = re.compile(rf"(?:[ \t]{_WORD}){{0,6}}?[ \t]{{1,3}}{verb}:?[ \t]{{1,3}}")
+    verbs = re.compile(rf"(?:[ \t]{_WORD}){{0,6}}?(?:[ \t]{{1,3}}{verb}:?|:)[ \t]{{1,3}}")
     return frozenset(words["nouns"]), frozenset(words["before"]), verbs
 
 
@@ -464,7 +528,7 @@ def _spoken(text: str, name: str, start: int, end: int) -> tuple[Span | None, in
     ``ENV NAME value``, a line that is a name and its value, or a sentence: only a value that looks
     generated is one there.
     """
-    found = kind(name.strip("-_."))
+    found = _two_words(text, start, name) if text[start - 1 : start] == " " else kind(name.strip("-_."))
     if found and _MADE.match(text, end) and (span := _set(text, start, end, found)):
         return span, 0
     before = text[max(0, start - 32) : start]
@@ -473,7 +537,7 @@ def _spoken(text: str, name: str, start: int, end: int) -> tuple[Span | None, in
     if noun not in nouns and noun.removesuffix("s") not in nouns:
         if words and f"{words[-1]} {noun.removesuffix('s')}" in nouns:
             words.pop()
-        elif not found or found == "key" or not ("_" in name or name.isupper()):
+        elif not found or found == "key" or (name == noun and noun != "key"):
             return None, 0
     quote = _SPOKEN_QUOTE.match(text, end)
     if quote and (closing := _closing(text, quote.end(), quote["quote"])) and found != "key":
@@ -486,10 +550,14 @@ def _spoken(text: str, name: str, start: int, end: int) -> tuple[Span | None, in
         ):
             return (quote.end(), closing), end + _SENTENCE
     verb = verbs.match(text, end)
-    if verb and (span := _told(text, verb.end(), 0)):
-        return span, end + _SENTENCE
+    for _ in range(3):
+        if verb is None:
+            break
+        if span := _told(text, verb.end(), 0):
+            return span, end + _SENTENCE
+        verb = verbs.match(text, verb.end() - 1)
     lead = [word for word in words if word != "the"][-1:]
-    if lead and lead[0] in befores:
+    if lead and (lead[0] in befores or lead[0].endswith((",", "("))):
         return _told(text, end + 1, 8), end + _SENTENCE
     return None, end + _SENTENCE
 
@@ -533,9 +601,13 @@ def _told(text: str, at: int, shortest: int) -> Span | None:
     opening = _OPENING.match(text, at)
     at = opening.end() if opening else at
     word = _unquoted(text, at, _ON_LINE).rstrip(_PUNCTUATION)
-    if values.is_placeholder(word) or not values.is_generated(word) or values.is_digest(word) or "(" in word:
+    if values.is_placeholder(word) or "(" in word or len(word) < shortest:
         return None
-    return _to_the_end(text, at, word, _ON_LINE) if len(word) >= shortest else None
+    # A commit's name is no secret, however it is spoken of; what is longer and called one is.
+    called = len(word) >= 32 and (values.is_uuid(word) or values.is_random(word))
+    if not called and (not values.is_generated(word) or values.is_digest(word)):
+        return None
+    return _to_the_end(text, at, word, _ON_LINE)
 
 
 _OPENING = re.compile(r"""\\{0,3}["'`(*]{0,3}""")

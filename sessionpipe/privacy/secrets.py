@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -18,6 +19,7 @@ from sessionpipe.privacy import engine, values, walk
 from sessionpipe.privacy.names import kind, told
 from sessionpipe.privacy.shapes import Span
 from sessionpipe.privacy.values import MARK
+from sessionpipe.privacy.walk import Place
 
 RULESET = "secrets@1"
 #: The revision of the rules, kept with each stored event; equal to ``revision`` in the ruleset.
@@ -60,9 +62,10 @@ def _replaced(text: str, spans: list[Span]) -> tuple[str, list[int]]:
 def redact_value(obj: Any) -> Any:
     """``obj`` with the secrets of all its strings redacted, nested ones and keys included.
 
-    A string under a key that names a secret goes unless it is a placeholder; so does the one
-    behind a command line's ``--password``, and the ``value`` beside a ``name`` that names one.
-    Anything but strings stays as it is. Iterative, so depth is no limit.
+    A string under a key that names a secret goes unless it is a placeholder; so does the ``value``
+    beside a ``name`` that names one, what a Secret or a cookie holds, and what stands behind
+    ``--password`` or another command's option in a list of arguments. Anything but strings stays as
+    it is. Iterative, so depth is no limit.
     """
     if isinstance(obj, str):
         return redact(obj)
@@ -71,15 +74,25 @@ def redact_value(obj: Any) -> Any:
     # One pass over all strings together decides; a line end between two of them joins nothing.
     strings = walk.strings(obj)
     spans = engine.find("\n".join(strings)).spans
-    if not spans and not any(len(one) <= 64 and (kind(one) or told(one)) for one in strings):
+    if not spans and not any(map(_may_name, strings)):
         return obj
     dirty = _touched(strings, spans)
+    commands: dict[int, dict[int, str]] = {}
 
-    def text(value: str, name: Any, place: Any, container: Any) -> str:
-        new = _under(_name_of(name, place, container), value)
+    def text(value: str, place: Place) -> str:
+        new = _under(_name_of(place), value)
+        if new is None and isinstance(place.container, (list, tuple)):
+            if (known := commands.get(id(place.container))) is None:
+                known = commands[id(place.container)] = _arguments(place.container)
+            new = known.get(place.at)
         return new if new is not None else redact(value) if value in dirty else value
 
     return walk.rewrite(obj, text, lambda key: redact(key) if key in dirty else key)
+
+
+def _may_name(one: str) -> bool:
+    """Whether ``one`` may say something of the value that stands with it."""
+    return len(one) <= _LONGEST_NAME and (one[:1] == "-" or kind(one) is not None or told(one))
 
 
 def _touched(strings: list[str], spans: list[Span]) -> set[str]:
@@ -91,19 +104,61 @@ def _touched(strings: list[str], spans: list[Span]) -> set[str]:
     return touched
 
 
-def _name_of(name: Any, place: Any, container: Any) -> str | None:
-    """What names a value: its key, the flag before it, or the name beside it."""
-    if isinstance(container, (list, tuple)) and place and isinstance(before := container[place - 1], str):
-        if before.startswith("-") and len(before) <= 64 and "=" not in before:
+_LONGEST_NAME = 64
+# A command has no more arguments than this, nor are they longer.
+_ARGUMENTS, _LONGEST_ARGUMENT = 64, 512
+
+
+def _arguments(items: Sequence[Any]) -> dict[int, str]:
+    """What becomes of which of ``items``, when they are the words of a command."""
+    if not 2 <= len(items) <= _ARGUMENTS or not any(isinstance(one, str) and one[:1] == "-" for one in items):
+        return {}
+    if not all(isinstance(one, str) and len(one) <= _LONGEST_ARGUMENT for one in items):
+        return {}
+    found: dict[int, str] = {}
+    starts = list(accumulate((len(one) + 1 for one in items), initial=0))
+    for start, end in reversed(engine.find(" ".join(items)).spans):
+        index = bisect_right(starts, start) - 1
+        word, at = found.get(index, items[index]), start - starts[index]
+        found[index] = word[:at] + MARK + word[max(at, end - starts[index]) :]
+    return found
+
+
+_NAME_KEYS = ("name", "Name", "key", "Key", "keyName", "variable", "env")
+_COOKIES = ("cookies", "Cookies", "cookieJar")
+#: What :func:`_under` is told of a value that its place alone makes one.
+_COOKIE, _SECRET = "cookie", "secret"
+
+
+def _name_of(place: Place) -> str | None:
+    """What names a value: its key, the flag before it, the name beside it, or what its container is."""
+    name, container, at, under, above = place
+    if isinstance(container, (list, tuple)):
+        before = container[at - 1] if at else None
+        if (
+            isinstance(before, str)
+            and before[:1] == "-"
+            and len(before) <= _LONGEST_NAME
+            and "=" not in before
+        ):
             return before.lstrip("-")
-    elif place in ("value", "Value"):
-        name = next((container[key] for key in _NAME_KEYS if isinstance(container.get(key), str)), name)
+        # Each of "passwords" is a password.
+        if isinstance(name, str) and name[-1:] in "sS" and kind(name) == "key" and kind(name[:-1]) != "key":
+            return name[:-1]
+    elif under in _COOKIES and (at == "value" or isinstance(above, dict)):
+        return _COOKIE if at == "value" or "name" not in container else None
+    elif at in ("value", "Value"):
+        beside = next((container[key] for key in _NAME_KEYS if isinstance(container.get(key), str)), None)
+        if beside is None and isinstance(under, str) and kind(under):
+            beside = under
+        name = beside or name
+    elif under in ("data", "stringData") and isinstance(above, dict) and above.get("kind") == "Secret":
+        return _SECRET
     return name if isinstance(name, str) else None
 
 
 # A seed phrase has 24 words; a value of more is a text, in which the rules for texts look.
 _WORDS = 24
-_NAME_KEYS = ("name", "Name", "key", "Key", "variable", "env")
 _SCHEME = re.compile(r"(?i)(?:bearer|basic|token|apikey|bot|digest)\s+")
 
 
@@ -111,6 +166,9 @@ def _under(name: str | None, value: str) -> str | None:
     """What ``value`` becomes under ``name``; None when the name says nothing."""
     if name is None:
         return None
+    if name == _COOKIE and "=" not in value.rstrip("="):
+        made = len(value) >= 8 and values.is_generated(value) and not values.is_technical(value)
+        return MARK if made else None
     if (found := kind(name)) is None:
         return redact(f"{name}: {value}")[len(name) + 2 :] if told(name) else None
     if values.is_stand_in(value) if found == "password" else values.is_placeholder(value):

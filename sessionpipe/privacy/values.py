@@ -153,6 +153,11 @@ def is_said(value: str) -> bool:
     return is_generated(bare) and not is_digest(bare) and not is_placeholder(bare)
 
 
+def is_uuid(value: str) -> bool:
+    """Whether ``value`` is a UUID."""
+    return _UUID.fullmatch(value) is not None
+
+
 def is_digest(value: str) -> bool:
     """Whether ``value`` is a UUID, or a commit or digest in hexadecimal."""
     return _UUID.fullmatch(value) is not None or _DIGEST.fullmatch(value) is not None

@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 #: Containers of a JSON-like value; an adapter may have made a list a tuple.
 _CONTAINERS = (dict, list, tuple)
 
-#: What is to become of a string: given it, the key it stands under (through lists), and its place:
-#: the container it is in and its key or index there.
-Text = Callable[[str, Any, Any, Any], str]
+
+class Place(NamedTuple):
+    """Where a string stands."""
+
+    #: The key it stands under, through lists.
+    name: Any
+    #: The container it is in, its key or index there, and the key that container stands under.
+    container: Any
+    at: Any
+    under: Any
+    #: The container of the container.
+    above: Any
+
+
+#: What is to become of a string that stands at a place.
+Text = Callable[[str, Place], str]
+_NOWHERE = Place(None, None, None, None, None)
 
 
 def strings(value: Any) -> list[str]:
@@ -37,7 +51,7 @@ def rewrite(value: Any, text: Text, key: Callable[[str], str]) -> Any:
     may be nested deeper than Python recurses.
     """
     if isinstance(value, str):
-        return text(value, None, None, None)
+        return text(value, _NOWHERE)
     if not isinstance(value, _CONTAINERS):
         return value
     # Each container with its parent's index, its place there, and the key it stands under. Parents
@@ -45,12 +59,13 @@ def rewrite(value: Any, text: Text, key: Callable[[str], str]) -> Any:
     nodes: list[tuple[Any, int, Any, Any]] = [(value, -1, None, None)]
     values: dict[int, dict[Any, Any]] = {}
     keys: dict[int, dict[str, str]] = {}
-    for index, (node, _, _, under) in enumerate(nodes):
+    for index, (node, parent, _, under) in enumerate(nodes):
+        above = nodes[parent][0] if parent >= 0 else None
         is_dict = isinstance(node, dict)
         for place, inner in node.items() if is_dict else enumerate(node):
             name = place if is_dict else under
             if isinstance(inner, str):
-                new = text(inner, name, place, node)
+                new = text(inner, Place(name, node, place, under, above))
                 if new is not inner:
                     values.setdefault(index, {})[place] = new
             elif isinstance(inner, _CONTAINERS):

@@ -57,9 +57,10 @@ def views(text: str, hits: Sequence[int]) -> Iterator[Rows]:
     for joint in joints:
         if joint < done:
             continue
-        at = bisect_left(hits, joint) - 1
         start = text.rfind("\n", max(0, joint - _WIDEST), joint) + 1
-        if at < 0 or hits[at] < start or (start == 0 and joint > _WIDEST):
+        end = text.find("\n", joint + 2, joint + _WIDEST)
+        near = bisect_left(hits, end if end >= 0 else joint + _WIDEST) - 1
+        if near < 0 or hits[near] < start or (start == 0 and joint > _WIDEST):
             continue
         if rows := _rows(text, start, joint):
             done = rows[-1][1]

@@ -33,12 +33,16 @@ def test_keys_keep_their_order_and_the_later_of_two_equal_ones_stays() -> None:
 def test_each_string_is_given_the_key_it_stands_under_and_its_place() -> None:
     seen: list[Any] = []
 
-    def note(text: str, name: Any, place: Any, container: Any) -> str:
-        seen.append((text, name, place))
+    def note(text: str, place: walk.Place) -> str:
+        seen.append((text, place.name, place.at, place.under, place.above is not None))
         return text
 
     walk.rewrite({"k": ["a", ["b"]], "l": {"m": "c"}}, note, lambda key: key)
-    assert sorted(seen) == [("a", "k", 0), ("b", "k", 0), ("c", "m", "m")]
+    assert sorted(seen) == [
+        ("a", "k", 0, "k", True),
+        ("b", "k", 0, "k", True),
+        ("c", "m", "m", "l", True),
+    ]
 
 
 def test_a_string_alone_and_a_scalar_alone() -> None:
