@@ -1,7 +1,7 @@
 """The outbox: one SQLite database that holds events and everything that must change with them.
 
 Events are rows that are only ever inserted; a trigger refuses any other change except through
-:meth:`Outbox.forget` and :meth:`Outbox.prune`. ``position`` is the global order and is never used
+:meth:`Outbox.rewrite`, :meth:`Outbox.forget` and :meth:`Outbox.prune`. ``position`` is the global order and is never used
 twice; ``seq`` counts per (harness, session) from 0 (protocol §3). Bodies are always the tier-3
 form, already redacted; each row says by which version of ``secrets@1``.
 
@@ -161,6 +161,7 @@ class SinkState(msgspec.Struct, kw_only=True, omit_defaults=True):
     from those of another. ``sent`` events the sink has; ``dropped`` were given up, ``withheld`` are
     of types its receiver does not take. ``lost`` were let go before it had them, because the person's
     bound was reached, the last of them at ``lost_ms``. ``discovery`` is what its well-known file said.
+    ``terms`` is how its events were made (tier, pii and so on), ``from`` which position on.
     """
 
     name: str
@@ -181,6 +182,7 @@ class SinkState(msgspec.Struct, kw_only=True, omit_defaults=True):
     lost_ms: int = 0
     last_error: str | None = None
     discovery: dict[str, Any] = {}
+    terms: dict[str, Any] = {}
 
     def placed(self, position: int) -> SinkState:
         """The row of a sink that starts anew behind ``position``, once more over what it may have had.
@@ -650,6 +652,22 @@ class Outbox:
             return self._db.execute("DELETE FROM pending_reads WHERE queued_ms < ?", (before_ms,)).rowcount
 
     # --- erasing ------------------------------------------------------------------------------
+
+    def rewrite(self, rows: Iterable[tuple[Row, int, bytes]]) -> int:
+        """Give events other bodies, in one commit: same id, same seq, same position; how many there were.
+
+        Each is a row as it was read, the stamp of the rules that redacted it now, and its body by them.
+        One that was forgotten or rewritten meanwhile is passed over. The old bytes are gone from the
+        files after :meth:`checkpoint`.
+        """
+        with self._opened():
+            return sum(
+                self._db.execute(
+                    "UPDATE events SET ruleset = ?, body = ? WHERE position = ? AND ruleset = ? AND body = ?",
+                    (ruleset, body, row.position, row.ruleset, row.body),
+                ).rowcount
+                for row, ruleset, body in rows
+            )
 
     def forget(self, harness: str, session_id: str, now_ms: int, ruleset: int, body: Any) -> int | None:
         """Erase a session and leave its tombstone; ``body(seq)`` is its ``session.forgotten`` event.

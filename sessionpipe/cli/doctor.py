@@ -20,7 +20,7 @@ from typing import Any, Literal, NamedTuple
 import click
 import msgspec
 
-from sessionpipe import places
+from sessionpipe import places, redaction
 from sessionpipe.cli.common import Fail, config_path, echo_json, printable, reason, state
 from sessionpipe.cli.render import STYLES, Tone, ago, colour_wanted, tilde
 from sessionpipe.cli.status import count, gather, standing
@@ -84,6 +84,7 @@ def examine(place: State, config_dir: Path) -> Iterator[Finding]:
     checks: list[tuple[str, Callable[[], Iterator[Finding]]]] = [
         ("state", lambda: _folder(place)),
         ("settings", lambda: _settings(config_dir)),
+        ("rules", lambda: _own_rules(config_dir)),
         ("outbox", lambda: _outbox(place)),
         ("worker", lambda: _worker(place)),
         ("jobs", lambda: _rejected(place)),
@@ -178,6 +179,23 @@ def _settings(config_dir: Path) -> Iterator[Finding]:
         )
     else:
         yield Finding("settings", "ok", f"{tilde(str(file))} is in order")
+
+
+def _own_rules(config_dir: Path) -> Iterator[Finding]:
+    folder = config_dir / redaction.FOLDER
+    found = redaction.load(folder)
+    for problem in found.problems:
+        yield Finding(
+            "rules",
+            "fail",
+            f"own rules: {problem}; it redacts nothing",
+            f"mend it in {folder}, then `sessionpipe privacy rules`",
+        )
+    if own := found.redaction.own:
+        rules = sum(len(ruleset.rules) for ruleset in own.rulesets)
+        yield Finding(
+            "rules", "ok", f"{count(rules, 'rule')} of your own in {', '.join(found.redaction.rulesets[1:])}"
+        )
 
 
 def _outbox(place: State) -> Iterator[Finding]:

@@ -18,11 +18,11 @@ import msgspec
 
 from sessionpipe import faults
 from sessionpipe.config import SinkConfig
-from sessionpipe.delivery import backoff
+from sessionpipe.delivery import backoff, terms
 from sessionpipe.delivery.batch import Packed, Policy, pack
 from sessionpipe.delivery.outcome import Acked, Drop, LowerTier, Outcome, Pause, Retry, Split
 from sessionpipe.outbox import Outbox, Row, SinkState
-from sessionpipe.redaction import redact, refresh
+from sessionpipe.redaction import PLAIN, redact, refresh
 from sessionpipe.sinks import Held, Log, Sink, Tail, build
 
 #: How many rows a step looks through at most: a cursor far behind moves in steps that can be stopped.
@@ -79,6 +79,7 @@ class Courier:
         # too many.
         self._room: int | None = None
         self._refused = 0
+        self._rules = PLAIN
 
     def step(self, now_ms: int, *, force: bool = False) -> Step:
         """Make one attempt at most; ``force`` makes it now, whatever the backoff says."""
@@ -185,24 +186,33 @@ class Courier:
         limits = sink.limits()
         if self._room is not None:
             limits = msgspec.structs.replace(limits, max_events=min(self._room, limits.max_events))
+        # Looked at anew for every batch: a rule that was just added is for what goes now.
+        self._rules = refresh().redaction
         return pack(
             state.series,
             self._rows(state.position, limits.max_events + 1),
             after=state.position,
             until=state.batch_end,
-            policy=Policy(
-                tier=self._tier(state),
-                pii=self._config.pii,
-                tools=self._config.tools or sink.tools(),
-                without=sink.without(),
-                home=self._env.get("HOME"),
-                # Looked at anew for every batch: a rule that was just added is for what goes now.
-                rules=refresh().redaction,
-            ),
+            policy=self._policy(sink, state),
             limits=limits,
             thinning=state.thinning,
             held=self._held,
         )
+
+    def _policy(self, sink: Sink, state: SinkState) -> Policy:
+        return Policy(
+            tier=self._tier(state),
+            pii=self._config.pii,
+            tools=self._config.tools or sink.tools(),
+            without=sink.without(),
+            home=self._env.get("HOME"),
+            rules=self._rules,
+        )
+
+    def _made_by(self, sink: Sink, state: SinkState) -> dict[str, Any]:
+        """The terms of the batch behind ``state``, and since when they hold (:mod:`.terms`)."""
+        now = terms.of(self._policy(sink, state), sink.limits())
+        return terms.since(state.terms, now, state.position)
 
     def _rows(self, position: int, first: int) -> Iterator[Row]:
         """Rows behind ``position``, read in pages: memory stays flat however many wait.
@@ -313,6 +323,8 @@ class Courier:
             "dropped": state.dropped + lost + len(packed.given_up),
             "withheld": state.withheld + packed.withheld,
         }
+        if self._sink is not None:
+            fields["terms"] = self._made_by(self._sink, state)
         if reached:
             fields |= {"failures": 0, "next_attempt_ms": 0, "since_ms": 0, "last_error": error}
         # Only its file raises what it takes: of a receiver that says two things the lower one counts.
