@@ -13,13 +13,14 @@ credentials aws_credentials db.password spring.datasource.password MYSQL_PWD pas
 TOKENS = """
 token access_token authToken GITHUB_TOKEN apiKey API_KEY api-key x-api-key apikey OPENAI_API_KEY
 secretAccessKey private_key signing-key encryptionKey smtp_pass jwt Authorization gittoken APIKey
-token_value
+token_value DATADOG_KEY GITHUB_PAT ghPat TOTP_SEED AUTH_SALT SNMP_COMMUNITY RABBITMQ_ERLANG_COOKIE security_answer
+ACCESS_CODE WIFI_PSK PASSWORD_PEPPER RECOVERY_KEY unsealKey
 """
 KEYS = """
-some_key DATADOG_KEY tokens auth _auth session_cookie secrets
+some_key CUSTOM_KEY tokens auth _auth session_cookie secrets
 """
 OTHERS = """
-password_hash passwordHash tokenizer max_tokens maxTokens input_tokens token_count token_type public_key
+password_hash passwordHash file_path compat random_seed password_salt status_code exit_code community answer tokenizer max_tokens maxTokens input_tokens token_count token_type public_key
 publicKey primary_key cache-key sortKey key keys author secretary monkey keyboard passed bypass compass pass
 secret_name secretKeyRef token_url password_file eos_token next_token PWD OLDPWD passwordless user
 """
