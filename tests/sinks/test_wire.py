@@ -134,7 +134,7 @@ def test_a_receiver_that_does_not_read_is_left_at_the_deadline() -> None:
     wire.close()
 
 
-def test_a_connection_that_is_torn_down_before_the_request_was_read_is_one_that_broke_off(wire: Wire) -> None:
+def test_a_connection_that_is_torn_down_before_the_request_was_read_is_no_answer(wire: Wire) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def refuse() -> None:
@@ -144,7 +144,8 @@ def test_a_connection_that_is_torn_down_before_the_request_was_read_is_one_that_
 
         thread = threading.Thread(target=refuse)
         thread.start()
-        with pytest.raises(Unreachable, match="broke off"):
+        # Whether there ever was a connection depends on who is faster.
+        with pytest.raises(Unreachable, match="broke off|no connection"):
             wire.request("POST", f"http://127.0.0.1:{server.getsockname()[1]}/", {}, b"x" * (1 << 20))
         thread.join()
 
