@@ -308,12 +308,12 @@ class Worker:
                 slice_ends = now + SLICE_S
 
                 def go_on(slice_ends: float = slice_ends) -> bool:
+                    # Jobs were listed and none is read yet: a rule from before one of them is for it.
+                    self._renew_rules()
                     now = time.monotonic()
                     return now < slice_ends and self._ended(until) is None
 
                 try:
-                    # Before anything is recorded: a rule the person just added is for the very next job.
-                    self._renew_rules()
                     if self._ended(until) is None and intake.run(go_on):
                         active = time.monotonic()
                     self._reconfigure(outbox)

@@ -30,6 +30,7 @@ MODULES = {
     "journal": "journal",
     "filter": "text",
     "redact": "text",
+    "privacy": "privacy",
     "version": "version",
 }
 
