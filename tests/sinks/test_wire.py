@@ -145,7 +145,7 @@ def test_a_connection_that_is_torn_down_before_the_request_was_read_is_no_answer
         thread = threading.Thread(target=refuse)
         thread.start()
         # Whether there ever was a connection depends on who is faster.
-        with pytest.raises(Unreachable, match="broke off|no connection"):
+        with pytest.raises(Unreachable, match=r"broke off|no connection"):
             wire.request("POST", f"http://127.0.0.1:{server.getsockname()[1]}/", {}, b"x" * (1 << 20))
         thread.join()
 
