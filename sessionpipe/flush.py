@@ -53,9 +53,9 @@ def flush(state: State, config: Path, timeout_s: float = 30.0) -> Flushed:
     damage: Damage | None = None
     while True:
         if lock.acquire():
-            fifo.open()
             worker = Worker(state, config, fifo=fifo, lock=lock, with_stdout=True, damage=damage)
             try:
+                fifo.open()
                 ended = worker.serve(force=True, once=goal.reached, until=deadline)
                 damage = worker.damage
             finally:

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from sessionpipe.paths import State
-from sessionpipe.places import open_file
+from sessionpipe.places import open_file, put_aside
 
 #: The descriptor on which a hook hands the FIFO's reading end to the worker it starts.
 INHERITED = 3
@@ -116,17 +116,11 @@ class Fifo:
             os.close(inherited)
 
     def _make(self) -> None:
-        """Make the FIFO, in the place of whatever else has its name in our directory."""
+        """Make the FIFO; whatever else has its name is put aside."""
         with contextlib.suppress(FileNotFoundError):
             if stat.S_ISFIFO(self._path.lstat().st_mode):
                 return
-            try:
-                self._path.unlink()
-            except OSError:
-                try:
-                    self._path.rmdir()
-                except OSError as error:
-                    raise OSError(f"{self._path} is not a FIFO; remove it") from error
+            put_aside(self._path)
         with contextlib.suppress(FileExistsError):
             os.mkfifo(self._path, 0o600)
 

@@ -160,11 +160,14 @@ class TestFifo:
         assert victim.read_text() == "precious"
         fifo.close()
 
-    def test_a_folder_with_something_in_it_is_left_alone(self, state: State) -> None:
+    def test_what_is_in_a_folder_in_its_place_is_kept(self, state: State) -> None:
         state.fifo.mkdir()
         (state.fifo / "somebody's").touch()
-        with pytest.raises(OSError, match="not a FIFO"):
-            Fifo(state.fifo).open()
+        fifo = Fifo(state.fifo)
+        fifo.open()
+        fifo.close()
+        (aside,) = state.root.glob("worker.fifo.aside-*")
+        assert [path.name for path in aside.iterdir()] == ["somebody's"]
 
     def test_it_notices_that_hooks_would_open_another_one(self, state: State) -> None:
         fifo = Fifo(state.fifo)

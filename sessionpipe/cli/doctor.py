@@ -288,7 +288,7 @@ def _rejected(place: State) -> Iterator[Finding]:
 
 def _why(path: Path, now_ms: int) -> str:
     try:
-        record: Any = msgspec.json.decode(path.read_bytes())
+        record: Any = msgspec.json.decode(places.read_file(path))
     except (OSError, msgspec.DecodeError):
         return f"{path.name}: cannot be read"
     record = record if isinstance(record, dict) else {}
@@ -301,7 +301,7 @@ def _why(path: Path, now_ms: int) -> str:
 
 def _hook(place: State) -> Iterator[Finding]:
     launcher = place.launcher
-    if not launcher.exists():
+    if not launcher.is_file():
         yield Finding("hook", "warn", "nothing is installed", "sessionpipe install")
         return
     if os.name == "nt":
@@ -335,7 +335,7 @@ def time_hook(launcher: Path, runs: int = RUNS) -> Measured:
     """Run what ``install`` wrote, pointed at a state directory of its own, as a harness would."""
     with tempfile.TemporaryDirectory(prefix="sessionpipe-doctor-") as folder:
         root = Path(folder)
-        text = launcher.read_text("utf-8", "surrogateescape")
+        text = places.read_file(launcher).decode("utf-8", "surrogateescape")
         # Both directories are baked in on one line; everything else stays as installed.
         aimed, count = re.subn(
             r"(?m)^export SESSIONPIPE_STATE_DIR=.*$",

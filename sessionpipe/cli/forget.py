@@ -25,6 +25,7 @@ from sessionpipe.live import unmark
 from sessionpipe.log import drop as drop_lines
 from sessionpipe.outbox import Outbox, OutboxError, SinkState, encode
 from sessionpipe.outboxfile import companions, those_set_aside
+from sessionpipe.places import read_file
 from sessionpipe.privacy.secrets import RULESET
 from sessionpipe.protocol import PROTOCOL, new_id, rfc3339, short_id
 from sessionpipe.redaction import in_force
@@ -155,7 +156,7 @@ def drop_rejected(spool: Spool, harness: str, session_id: str) -> int:
     for name in spool.rejected_names():
         path = spool.rejected / name
         try:
-            if word.search(path.read_bytes()) and harness in _owners(path):
+            if word.search(read_file(path)) and harness in _owners(path):
                 path.unlink()
                 dropped += 1
         except FileNotFoundError:
@@ -165,7 +166,7 @@ def drop_rejected(spool: Spool, harness: str, session_id: str) -> int:
 
 def _owners(path: Path) -> tuple[object, ...]:
     try:
-        record = msgspec.json.decode(path.read_bytes())
+        record = msgspec.json.decode(read_file(path))
         return record.get("harness"), record.get("belongs_to")
     except (msgspec.DecodeError, AttributeError):
         return ()

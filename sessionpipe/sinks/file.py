@@ -79,7 +79,10 @@ class FileSink(Sink):
 
     def tail(self) -> Tail:
         """The last events of the file, once whatever was torn is cut off. Raises OSError."""
-        fd = self._opened()
+        try:
+            fd = self._opened()
+        except OSError as error:
+            raise OSError(error.errno, f"{self.path}: {error.strerror or error}") from error
         torn, self._torn = self._torn, False
         return Tail(tuple(_events(_end(fd))), torn)
 
