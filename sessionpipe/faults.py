@@ -10,20 +10,29 @@ from __future__ import annotations
 import os
 import signal
 
-_SPEC = os.environ.get("SESSIONPIPE_FAULT", "")
-_NAME, _, _HOW = _SPEC.partition("=")
-_NAME, _, _COUNT = _NAME.partition(":")
-_left = int(_COUNT) if _COUNT.isdigit() else 1
+_name = _how = ""
+_left = 1
+
+
+def arm(spec: str) -> None:
+    """Turn on the point that ``spec`` names, as the variable would; none for an empty one."""
+    global _name, _how, _left
+    name, _, _how = spec.partition("=")
+    _name, _, count = name.partition(":")
+    _left = int(count) if count.isdigit() else 1
 
 
 def point(name: str) -> None:
     """Pass the fault point ``name``."""
     global _left
-    if name != _NAME or not _NAME:
+    if name != _name or not _name:
         return
     _left -= 1
     if _left:
         return
-    if _HOW == "error":
+    if _how == "error":
         raise OSError(f"fault injected at {name}")
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+arm(os.environ.get("SESSIONPIPE_FAULT", ""))

@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 import threading
-import time
 import uuid
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +18,6 @@ from typing import Any
 import pytest
 
 from sessionpipe.liveness import send
-from sessionpipe.protocol import rfc3339
 from sessionpipe.spool import Spool
 from tests.e2e.machine import HOOK, Machine, wait_for
 
@@ -88,79 +86,6 @@ def test_killed_at_random_during_a_burst_every_job_is_recorded_exactly_once(mach
     assert kills > 3
     machine.sessionpipe("flush")
     assert_exactly_once(machine, calls)
-
-
-FAULTS = [
-    "intake.read",
-    "intake.mapped",
-    "intake.inserted",
-    "outbox.commit",
-    "outbox.committed",
-    "intake.committed",
-    "intake.unlinked",
-    "courier.read",
-    "courier.filtered",
-    "courier.before_send",
-    "file.written",
-    "file.synced",
-    "courier.sent",
-    "courier.committed",
-]
-
-
-@pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("passing", [1, 2])
-def test_killed_at_a_fault_point_nothing_is_lost_and_the_file_has_everything_once(
-    machine: Machine, fault: str, passing: int
-) -> None:
-    target = machine.root / "events.ndjson"
-    machine.sessionpipe("sinks", "add", f"file:{target}", "--tier", "3")
-    calls = [f"toolu_{number}" for number in range(3)]
-    for call in calls:
-        machine.hook("claude-code", "PostToolUse", tool(call), SESSIONPIPE_NO_WORKER="1")
-    died = machine.sessionpipe("flush", check=False, SESSIONPIPE_FAULT=f"{fault}:{passing}")
-    if passing == 1:
-        assert died.returncode == -9
-    machine.sessionpipe("flush")
-    assert_exactly_once(machine, calls)
-    delivered = [json.loads(line) for line in target.read_text().splitlines()]
-    assert [(e["id"], e["session"]["seq"]) for e in delivered] == [
-        (e["id"], e["session"]["seq"]) for e in machine.events()
-    ]
-
-
-@pytest.mark.parametrize("fault", ["transcript.read", "transcript.inserted", "outbox.committed:2"])
-def test_killed_while_a_transcript_is_read_its_exchange_is_recorded_exactly_once(
-    machine: Machine, fault: str
-) -> None:
-    transcript = machine.home / ".claude" / "projects" / "-w" / f"{SESSION}.jsonl"
-    transcript.parent.mkdir(parents=True)
-    now = rfc3339(int(time.time() * 1000))
-    lines = [
-        {"type": "user", "message": {"role": "user", "content": "ask"}},
-        {
-            "type": "assistant",
-            "message": {"id": "m", "model": "claude-x", "content": [{"type": "text", "text": "yes"}]},
-        },
-    ]
-    transcript.write_text(
-        "".join(
-            json.dumps({"uuid": str(n), "isSidechain": False, "timestamp": now, "sessionId": SESSION, **line})
-            + "\n"
-            for n, line in enumerate(lines)
-        )
-    )
-    ended = {
-        **tool("x"),
-        "hook_event_name": "Stop",
-        "last_assistant_message": "yes",
-        "transcript_path": str(transcript),
-    }
-    machine.hook("claude-code", "Stop", ended, SESSIONPIPE_NO_WORKER="1")
-    assert machine.sessionpipe("flush", check=False, SESSIONPIPE_FAULT=fault).returncode == -9
-    machine.sessionpipe("flush")
-    said = [e["data"] for e in machine.events() if e["type"] == "turn.transcript"]
-    assert [(one["turn"], one["user"], one["assistant"]) for one in said] == [(1, "ask", "yes")]
 
 
 class TestStarting:

@@ -1,0 +1,110 @@
+"""Commands run in real processes that cost no start: forked from one that has imported everything.
+
+``python -m tests.e2e.forked`` reads requests, one JSON object a line, and answers each with the exit
+status of a child that did it: negative for the signal that killed it. A sweep over fault points needs
+hundreds of processes, and most of a process's time is its imports.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import pkgutil
+import re
+import subprocess
+import sys
+import time
+import traceback
+from pathlib import Path
+from typing import IO, Any
+
+import sessionpipe
+from sessionpipe.adapters import registry
+from sessionpipe.privacy.secrets import redact
+
+#: Modules that are run rather than imported, and those the commands here have nothing to do with.
+_APART = re.compile(r"__main__|\.hook$|journal|stream")
+
+
+class Forked:
+    """The process that forks; one request at a time."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.e2e.forked"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=Path(__file__).resolve().parents[2],
+        )
+
+    def run(self, *argv: str, env: dict[str, str], fault: str = "", said: Path) -> int:
+        """``sessionpipe ARGV`` under ``env`` and a fault; what it prints goes to the file ``said``."""
+        stdin, stdout = self._pipes()
+        stdin.write(json.dumps({"argv": argv, "env": env, "fault": fault, "said": str(said)}) + "\n")
+        stdin.flush()
+        return int(stdout.readline())
+
+    def close(self) -> None:
+        stdin, stdout = self._pipes()
+        stdin.close()
+        self._process.wait(30)
+        stdout.close()
+
+    def _pipes(self) -> tuple[IO[str], IO[str]]:
+        assert self._process.stdin is not None and self._process.stdout is not None
+        return self._process.stdin, self._process.stdout
+
+
+def serve() -> None:
+    """Fork for each request, wait, answer."""
+    for module in pkgutil.walk_packages(sessionpipe.__path__, "sessionpipe."):
+        if not _APART.search(module.name):
+            importlib.import_module(module.name)
+    # What a process loads once when it first needs it: the adapters' tables, the rules.
+    for name in registry.names():
+        registry.adapter(name)
+    redact("the rules are loaded once")
+    for line in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            _be(json.loads(line))
+        _, status = os.waitpid(child, 0)
+        print(os.waitstatus_to_exitcode(status), flush=True)
+
+
+def _be(request: dict[str, Any]) -> None:
+    """Be the command that is asked for; never returns."""
+    code = 1
+    try:
+        null = os.open(os.devnull, os.O_RDWR)
+        out = os.open(request["said"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        for fd, other in ((0, null), (1, out), (2, out)):
+            os.dup2(other, fd)
+        os.environ.clear()
+        os.environ.update(request["env"])
+        os.umask(0o077)
+        from sessionpipe import faults, worker
+
+        faults.arm(request["fault"])
+        if request["argv"] == ["worker"]:
+            worker.LINGER_S = 0.0  # Nothing more comes.
+            code = worker.main()
+        else:
+            from sessionpipe.cli import cli
+
+            cli(request["argv"], prog_name="sessionpipe")
+    except SystemExit as error:
+        code = int(error.code or 0)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+if __name__ == "__main__":
+    time.tzset()
+    serve()
