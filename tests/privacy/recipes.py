@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 ALPHABET = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 ALPHABETS = {
@@ -39,22 +38,3 @@ def _made(length: int, name: str | None) -> str:
         digits = generated(32, ALPHABETS["hex"])
         return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
     return generated(length, ALPHABETS[name] if name else ALPHABET)
-
-
-def vector_input(case: dict[str, Any]) -> str:
-    """The text of a vector's case (conformance/redaction/README.md)."""
-    if "in" in case:
-        return str(case["in"])
-    secret = "".join(part["prefix"] + generated(part["len"], part.get("abc", ALPHABET)) for part in case["t"])
-    return str(case["template"]).replace("{t}", secret)
-
-
-def hostile(recipe: dict[str, Any]) -> str:
-    """The text of an adversarial recipe."""
-    return (
-        recipe.get("prefix", "")
-        + recipe["repeat"] * recipe["times"]
-        + recipe.get("then", "")
-        + recipe.get("then_repeat", "") * recipe.get("then_times", 0)
-        + recipe.get("suffix", "")
-    )

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sessionpipe.conformance.redaction import text_of as vector_input
 from sessionpipe.privacy import engine, prefilter, shapes
 from sessionpipe.privacy.prefilter import Word
 from sessionpipe.privacy.secrets import redact
-from tests.privacy.recipes import vector_input
 from tests.privacy.test_vectors import SECRETS
 
 WORDS = list(

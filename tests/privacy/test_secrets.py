@@ -14,8 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sessionpipe.conformance.redaction import text_of as vector_input
 from sessionpipe.privacy.secrets import redact, redact_value
-from tests.privacy.recipes import generated, vector_input
+from tests.privacy.recipes import generated
 from tests.privacy.test_vectors import SECRETS
 
 TOKEN = "ghp_" + generated(36)
