@@ -196,12 +196,12 @@ class Teller:
         for line in heading(self._journal):
             self._line(line)
         reducer = self._journal.seek(seq)
-        for message in reducer.messages:
+        for message in reducer.messages():
             if message.end is None and message.blocks:
                 self._head(message)
                 for index in sorted(message.blocks):
                     self._piece(message, message.blocks[index], message.blocks[index].text)
-        for tool in reducer.tools:
+        for tool in reducer.tools():
             if tool.end is None:
                 self._tool("tool_execution_started", tool)
         self._out.flush()

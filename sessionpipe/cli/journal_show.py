@@ -24,6 +24,7 @@ from sessionpipe.cli.journal_text import (
     one_session,
     plural,
     position,
+    reading,
     took,
 )
 from sessionpipe.cli.render import Tone, colour_wanted, columns_of
@@ -59,7 +60,7 @@ def show(folder: Path, where: str | None, full: bool, as_json: bool) -> None:
     if where is not None:
         one_session(bundle, "--at")
     views = []
-    with watching():
+    with watching(), reading():
         for number, parts in enumerate(bundle.sessions):
             journal = Journal(bundle, parts).read_all()
             reducer = journal.reducer if where is None else journal.seek(position(where, journal))
@@ -107,9 +108,9 @@ def as_values(journal: Journal, reducer: Reducer) -> dict[str, Any]:
         "binding": journal.binding(),
         "state": state,
         "entries": {id_: journal.entry(id_) for id_ in state["settledEntryIds"]},
-        "turns": times(reducer.turns),
-        "messages": times(reducer.messages),
-        "tools": times(reducer.tools),
+        "turns": times(reducer.turns()),
+        "messages": times(reducer.messages()),
+        "tools": times(reducer.tools()),
     }
 
 
@@ -124,22 +125,23 @@ class _Page:
         self._reader = reader
         self._full = full
         self._columns = columns
-        self._turns = {turn.id: turn for turn in reducer.turns}
+        self._turns = {turn.id: turn for turn in reducer.turns()}
         self._of_message: dict[str, list[Tool]] = {}
-        for tool in reducer.tools:
+        self._tools = reducer.tools()
+        for tool in self._tools:
             self._of_message.setdefault(tool.message_id, []).append(tool)
         self._told: set[int] = set()
 
     def lines(self) -> Iterator[Line]:
         """All of it, turn by turn."""
         turn_id = None
-        for message in self._reducer.messages:
+        for message in self._reducer.messages():
             if message.turn_id != turn_id:
                 turn_id = message.turn_id
                 yield Line(0, "")
                 yield self._turn(self._turns.get(turn_id), message)
             yield from self._message(message)
-        if loose := [tool for tool in self._reducer.tools if tool.row not in self._told]:
+        if loose := [tool for tool in self._tools if tool.row not in self._told]:
             yield Line(0, "")
             yield Line(0, "tool executions without their message", "quiet")
             for tool in loose:
@@ -193,7 +195,7 @@ class _Page:
         """Whether the result in a toolResult message was shown with its execution."""
         message = entry.get("message") if isinstance(entry, dict) else None
         wanted = message.get("toolCallId") if isinstance(message, dict) else None
-        return any(self._reducer.tools[row].id == wanted for row in self._told)
+        return any(self._tools[row].id == wanted for row in self._told)
 
     def _piece(self, piece: Piece, message: Message, tools: list[Tool]) -> Iterator[Line]:
         if piece.kind == "toolCall":

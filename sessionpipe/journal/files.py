@@ -142,17 +142,20 @@ class Line(NamedTuple):
         return self.start + self.size + 1
 
 
-def lines(file: File, offset: int = 0, number: int = 1) -> Iterator[Line]:
-    """The lines from ``offset``, where line ``number`` starts. They end at line feeds and nowhere else."""
+def lines(file: File, offset: int = 0, number: int = 1, *, block: int | None = None) -> Iterator[Line]:
+    """The lines from ``offset``, where line ``number`` starts. They end at line feeds and nowhere else.
+
+    ``block``: so many bytes are read at a time, for who wants few lines.
+    """
     start, size = offset, 0
     held: list[bytes] = []
 
     def line(complete: bool) -> Line:
         return Line(number, start, size, b"".join(held) if size <= LONGEST_LINE else b"", complete)
 
-    while block := file.read_at(offset, _BLOCK):
-        offset += len(block)
-        *ended, rest = block.split(b"\n")
+    while data := file.read_at(offset, block or _BLOCK):
+        offset += len(data)
+        *ended, rest = data.split(b"\n")
         for piece in ended:
             held.append(piece)
             size += len(piece)

@@ -7,6 +7,7 @@ stretch behind it. All of this is the viewer's; nothing is written anywhere.
 
 from __future__ import annotations
 
+import gc
 from bisect import bisect_right
 from collections.abc import Collection, Iterator
 from contextlib import suppress
@@ -37,6 +38,10 @@ from sessionpipe.journal.reducer import Change, Reducer, Snapshot, entry_id, seq
 
 #: Events between two checkpoints: what a seek folds at most, in a few milliseconds.
 STRETCH = 256
+#: A stretch of usual events has about so many bytes.
+_SHORT = 64 << 10
+#: So many events leave so many objects that a collection of garbage takes longer than a seek may.
+_MANY = 50_000
 
 Event = dict[str, Any]
 
@@ -111,7 +116,10 @@ class Checkpoint(NamedTuple):
 
 
 class Journal:
-    """One session folder of a bundle. :meth:`read` is called first, and again for what came since."""
+    """One session folder of a bundle. :meth:`read` is called first, and again for what came since.
+
+    Whatever goes back to the files raises :class:`Replaced` when they are not those that were read.
+    """
 
     def __init__(self, bundle: Bundle, parts: Parts) -> None:
         self.bundle = bundle
@@ -152,8 +160,12 @@ class Journal:
 
     def read_all(self) -> Journal:
         """Read what is there and hand nothing over; itself."""
+        before = self.reducer.through_seq
         for _ in self.read():
             pass
+        if self.reducer.through_seq - before > _MANY:
+            # What was read stays. Looked through now, it is not looked through in the midst of a seek.
+            gc.collect()
         return self
 
     def _read_events(self) -> Iterator[tuple[Event, Change | None]]:
@@ -278,7 +290,7 @@ class Journal:
         if (file := self._events_tail.open()) is None:
             return
         with file:
-            for line in lines(file, start.offset, start.number):
+            for line in lines(file, start.offset, start.number, block=_SHORT):
                 if line.start >= self._events_tail.offset:
                     return
                 with suppress(Malformed):

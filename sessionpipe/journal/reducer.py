@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from sessionpipe.journal.format import ASSISTANT_EVENTS, EVENT_TYPES, SEQ, misfits
 
@@ -241,25 +241,61 @@ class Tool(Span):
         }
 
 
+T = TypeVar("T")
+S = TypeVar("S", bound=Span)
+
+
+class Log(Generic[T]):
+    """A list that only grows; one that begins with another's past shares it without a copy.
+
+    What is replaced in it was open before. In the other's past it is replaced too, so whoever keeps to
+    that past keeps what was open then apart.
+    """
+
+    __slots__ = ("_length", "_past", "_replaced", "_since")
+
+    def __init__(self, past: tuple[list[T], int] | None = None) -> None:
+        self._past, self._length = past or ([], 0)
+        self._since: list[T] = []
+        self._replaced: dict[int, T] = {}
+
+    def __len__(self) -> int:
+        return self._length + len(self._since)
+
+    def append(self, item: T) -> None:
+        """Add ``item``."""
+        self._since.append(item)
+
+    def replace(self, row: int, item: T) -> None:
+        """Put ``item`` in the place of the one at ``row``."""
+        if row < self._length:
+            self._replaced[row] = item
+        else:
+            self._since[row - self._length] = item
+
+    def items(self) -> list[T]:
+        """All of it, as a list of the caller's own."""
+        items = self._past[: self._length]
+        for row, item in self._replaced.items():
+            items[row] = item
+        items += self._since
+        return items
+
+    def mark(self) -> tuple[list[T], int]:
+        """The past that this is now."""
+        if self._length:
+            self._since = self.items()
+            self._past, self._length, self._replaced = [], 0, {}
+        return self._since, len(self._since)
+
+
 class Snapshot(NamedTuple):
     """A reducer's past: copies of what was open then, and how much there was of what only grows."""
 
     through_seq: int
     entries: Container[str]
-    turns: tuple[list[Turn], int]
-    messages: tuple[list[Message], int]
-    tools: tuple[list[Tool], int]
-    settled: tuple[list[str], int]
-    diagnostics: tuple[list[tuple[dict[str, Any], str | None]], int]
+    logs: tuple[tuple[list[Any], int], ...]
     open: tuple[Span, ...]
-
-
-T = TypeVar("T")
-S = TypeVar("S", bound=Span)
-
-
-def _past(log: tuple[list[T], int]) -> list[T]:
-    return log[0][: log[1]]
 
 
 # -- The fold --
@@ -281,13 +317,16 @@ class Reducer:
 
     def __init__(self, entries: Container[str] = frozenset()) -> None:
         self.through_seq = 0
-        self.turns: list[Turn] = []
-        self.messages: list[Message] = []
-        self.tools: list[Tool] = []
         self._entries = entries
-        self._settled: list[str] = []
+        self._turns: Log[Turn] = Log()
+        self._messages: Log[Message] = Log()
+        self._tools: Log[Tool] = Log()
+        # What the state has of the messages and tools, once they have ended.
+        self._message_views: Log[Any] = Log()
+        self._tool_views: Log[Any] = Log()
+        self._settled: Log[str] = Log()
         # With the entry without which a diagnostic holds.
-        self._diagnostics: list[tuple[dict[str, Any], str | None]] = []
+        self._diagnostics: Log[tuple[dict[str, Any], str | None]] = Log()
         self._open_turns: dict[str, Turn] = {}
         self._open_messages: dict[str, Message] = {}
         self._open_tools: dict[str, Tool] = {}
@@ -305,56 +344,58 @@ class Reducer:
         What has ended is shared by all states of this reducer and those restored from it: look, but
         do not change it.
         """
-        messages: list[Any] = [message.final for message in self.messages]
+        messages, tools = self._message_views.items(), self._tool_views.items()
         for message in self._open_messages.values():
             messages[message.row] = message.view()
-        tools: list[Any] = [tool.final for tool in self.tools]
         for tool in self._open_tools.values():
             tools[tool.row] = tool.view()
         return {
             "throughSeq": self.through_seq,
             "messages": messages,
             "tools": tools,
-            "settledEntryIds": self._settled.copy(),
+            "settledEntryIds": self._settled.items(),
             "diagnostics": self.diagnostics(),
         }
 
+    def turns(self) -> list[Turn]:
+        """The turns so far, in the order of their starts."""
+        return _with(self._turns, self._open_turns)
+
+    def messages(self) -> list[Message]:
+        """The messages so far, in the order of their starts."""
+        return _with(self._messages, self._open_messages)
+
+    def tools(self) -> list[Tool]:
+        """The tool executions so far, in the order of their starts."""
+        return _with(self._tools, self._open_tools)
+
     def diagnostics(self) -> list[dict[str, Any]]:
         """The diagnostics so far."""
-        return [item for item, entry in self._diagnostics if entry is None or entry not in self._entries]
+        return [
+            item for item, entry in self._diagnostics.items() if entry is None or entry not in self._entries
+        ]
 
     def snapshot(self) -> Snapshot:
         """This position, to come back to; what it costs goes by what is open."""
         spans = (*self._open_turns.values(), *self._open_messages.values(), *self._open_tools.values())
-        return Snapshot(
-            self.through_seq,
-            self._entries,
-            (self.turns, len(self.turns)),
-            (self.messages, len(self.messages)),
-            (self.tools, len(self.tools)),
-            (self._settled, len(self._settled)),
-            (self._diagnostics, len(self._diagnostics)),
-            tuple(span.copied() for span in spans),
-        )
+        marks = tuple(getattr(self, name).mark() for name in _LOGS)
+        return Snapshot(self.through_seq, self._entries, marks, tuple(span.copied() for span in spans))
 
     @classmethod
     def restore(cls, snapshot: Snapshot) -> Reducer:
         """A reducer at a snapshot's position, which goes its own way from there."""
         reducer = cls(snapshot.entries)
         reducer.through_seq = snapshot.through_seq
-        reducer.turns = _past(snapshot.turns)
-        reducer.messages = _past(snapshot.messages)
-        reducer.tools = _past(snapshot.tools)
-        reducer._settled = _past(snapshot.settled)
-        reducer._diagnostics = _past(snapshot.diagnostics)
+        for name, past in zip(_LOGS, snapshot.logs, strict=True):
+            setattr(reducer, name, Log(past))
         for kept in snapshot.open:
             span = kept.copied()
             if isinstance(span, Turn):
-                reducer.turns[span.row] = reducer._open_turns[span.id] = span
+                reducer._open_turns[span.id] = span
             elif isinstance(span, Message):
-                reducer.messages[span.row] = reducer._open_messages[span.id] = span
+                reducer._open_messages[span.id] = span
             elif isinstance(span, Tool):
-                reducer.tools[span.row] = reducer._open_tools[span.id] = span
+                reducer._open_tools[span.id] = span
         return reducer
 
     # -- Events --
@@ -392,23 +433,25 @@ class Reducer:
     def _turn_started(self, event: Any, payload: Payload) -> Change | None:
         if not self._free(self._open_turns, "turn", event["turnId"]):
             return None
-        turn = Turn(**_whose(event, "turnId", len(self.turns)), index=payload["turnIndex"])
+        turn = Turn(**_whose(event, "turnId", len(self._turns)), index=payload["turnIndex"])
         self._open_turns[turn.id] = turn
-        self.turns.append(turn)
+        self._turns.append(turn)
         return Change("turn_started", turn)
 
     def _turn_finished(self, event: Any, payload: Payload) -> Change | None:
         if (turn := self._ended(self._open_turns, "turn", event["turnId"])) is None:
             return None
         turn.end = _when(event)
+        self._turns.replace(turn.row, turn)
         return Change("turn_finished", turn)
 
     def _message_started(self, event: Any, payload: Payload) -> Change | None:
         if not self._free(self._open_messages, "message", event["messageId"]):
             return None
-        message = Message(**_whose(event, "messageId", len(self.messages)), role=payload["role"])
+        message = Message(**_whose(event, "messageId", len(self._messages)), role=payload["role"])
         self._open_messages[message.id] = message
-        self.messages.append(message)
+        self._messages.append(message)
+        self._message_views.append(None)
         return Change("message_started", message)
 
     def _message_finished(self, event: Any, payload: Payload) -> Change | None:
@@ -427,19 +470,22 @@ class Reducer:
                 self._note("entry_missing", f"entry {entry} is missing", entry=entry)
         message.final = message.view()
         message.blocks = {}
+        self._messages.replace(message.row, message)
+        self._message_views.replace(message.row, message.final)
         return Change("message_finished", message)
 
     def _tool_started(self, event: Any, payload: Payload) -> Change | None:
         if not self._free(self._open_tools, "tool call", event["toolCallId"]):
             return None
         tool = Tool(
-            **_whose(event, "toolCallId", len(self.tools)),
+            **_whose(event, "toolCallId", len(self._tools)),
             message_id=event["messageId"],
             name=payload["toolName"],
             values={"args": payload["args"]} if "args" in payload else {},
         )
         self._open_tools[tool.id] = tool
-        self.tools.append(tool)
+        self._tools.append(tool)
+        self._tool_views.append(None)
         return Change("tool_execution_started", tool)
 
     def _tool_updated(self, event: Any, payload: Payload) -> Change | None:
@@ -455,6 +501,8 @@ class Reducer:
         if "result" in payload:
             tool.values = {**tool.values, "result": payload["result"]}
         tool.final = tool.view()
+        self._tools.replace(tool.row, tool)
+        self._tool_views.replace(tool.row, tool.final)
         return Change("tool_execution_finished", tool)
 
     def _assistant_event(self, event: Any, payload: Payload) -> Change | None:
@@ -528,7 +576,16 @@ _HANDLERS: Mapping[str, Callable[[Reducer, Any, Payload], Change | None]] = {
 }
 #: A block's kind by what the type of its events begins with.
 _BLOCKS = {"text": "text", "thinking": "thinking", "toolcall": "toolCall"}
+#: What of a reducer only grows.
+_LOGS = ("_turns", "_messages", "_tools", "_message_views", "_tool_views", "_settled", "_diagnostics")
 _STREAM_ENDS = {"done": "finished", "error": "error"}
+
+
+def _with(log: Log[S], spans: Mapping[str, S]) -> list[S]:
+    items = log.items()
+    for span in spans.values():
+        items[span.row] = span
+    return items
 
 
 def _when(event: Any) -> tuple[int, str]:

@@ -6,7 +6,7 @@ import random
 import resource
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -63,18 +63,29 @@ def made(root: Path, deltas: int) -> Path:
 
 
 def seeks(journal: Journal) -> tuple[float, float]:
-    """The worst of many seeks, in milliseconds: to a number, and to a time; each with the whole state."""
+    """The dearest of many positions, in milliseconds: by number, and by time; each with its whole state.
+
+    A position's cost is the best of three tries: what the position takes, not what else the machine did.
+    """
     dice = random.Random(1)
-    by_seq, by_time = [], []
-    for _ in range(SEEKS):
-        seq = dice.randint(1, EVENTS)
-        start = time.perf_counter()
+
+    def by_number(seq: int) -> None:
         assert journal.seek(seq).state()["throughSeq"] == seq
-        by_seq.append(time.perf_counter() - start)
+
+    def by_time(seq: int) -> None:
+        by_number(journal.seq_at(_START + seq * 0.02 + 0.01))
+
+    positions = [dice.randint(1, EVENTS) for _ in range(SEEKS)]
+    return max(_best(by_number, seq) for seq in positions), max(_best(by_time, seq) for seq in positions)
+
+
+def _best(go: Callable[[int], None], seq: int) -> float:
+    tries = []
+    for _ in range(3):
         start = time.perf_counter()
-        assert journal.seek(journal.seq_at(_START + seq * 0.02 + 0.01)).state()["throughSeq"] == seq
-        by_time.append(time.perf_counter() - start)
-    return max(by_seq) * 1000, max(by_time) * 1000
+        go(seq)
+        tries.append((time.perf_counter() - start) * 1000)
+    return min(tries)
 
 
 def folding(deltas: int) -> float:
@@ -105,8 +116,8 @@ def run() -> None:
             by_seq, by_time = seeks(journal)
             # Turns are what a journal has; the others are all of one thing: of text, of beginnings and ends.
             name = "journal-seek" if label == "turns" else f"journal-seek-{label}"
-            show(name, by_seq, "ms", 100 if label == "short" else 50)
-            show(f"{name}-time", by_time, "ms", 100 if label == "short" else 50)
+            show(name, by_seq, "ms", 50)
+            show(f"{name}-time", by_time, "ms", 50)
             if label == "turns":
                 start = time.perf_counter()
                 assert verify(bundle.root).ok
