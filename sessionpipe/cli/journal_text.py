@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,8 +20,8 @@ from sessionpipe.cli.common import Fail, printable, printable_text, usage
 from sessionpipe.cli.render import STYLES, Tone, cut, duration, tilde
 from sessionpipe.journal.bundle import Bundle, find
 from sessionpipe.journal.files import dump
-from sessionpipe.journal.format import parse_time
-from sessionpipe.journal.index import Journal
+from sessionpipe.journal.format import COMPLETE, FAILED, RECORDING, parse_time
+from sessionpipe.journal.index import Journal, Replaced
 from sessionpipe.journal.resolve import Artifacts, Unresolved, decode
 
 #: Of an artifact, as much is read to be shown; all of it is read to be checked.
@@ -95,20 +96,35 @@ def _time(text: str, began: float) -> float:
         )
 
 
+@contextmanager
+def reading() -> Iterator[None]:
+    """Read a journal; fails when it is cut or replaced meanwhile."""
+    try:
+        yield
+    except Replaced:
+        raise Fail("the journal was cut or replaced while it was read; run this again") from None
+
+
 # -- Words --
 
 
 def clock(at: object) -> str:
     """A recorded time as this machine's clock would have shown it, to the millisecond."""
-    time = parse_time(at)
-    if time is None:
-        return "--:--:--.---"
-    return f"{datetime.fromtimestamp(time):%H:%M:%S.%f}"[:-3]
+    local = _local(parse_time(at))
+    return "--:--:--.---" if local is None else f"{local:%H:%M:%S.%f}"[:-3]
 
 
 def day_and_clock(time: float | None) -> str:
     """Epoch seconds as a day and a time."""
-    return "an unknown time" if time is None else f"{datetime.fromtimestamp(time):%d %b %Y %H:%M:%S}"
+    local = _local(time)
+    return "an unknown time" if local is None else f"{local:%d %b %Y %H:%M:%S}"
+
+
+def _local(time: float | None) -> datetime | None:
+    try:
+        return None if time is None else datetime.fromtimestamp(time)
+    except (ValueError, OverflowError, OSError):  # A time here that the calendar there hasn't got.
+        return None
 
 
 def took(start: str, end: str | None) -> str:
@@ -128,16 +144,19 @@ def plural(number: int, what: str) -> str:
     return f"{number:,} {ending}"
 
 
+_STATUS: Mapping[str, Tone] = {COMPLETE: "good", RECORDING: "plain"}
+
+
 def heading(journal: Journal, *, at: int | None = None) -> Iterator[Line]:
     """What a journal is, its capture's status first; ``at``: the position that is shown."""
     status, reason, _ = journal.verdict
     events, entries = journal.counts
-    tone: Tone = {"complete": "good", "recording": "plain"}.get(status, "bad")  # type: ignore[assignment]
     failure = (journal.capture.value or {}).get("failure")
-    if status == "failed" and isinstance(failure, Mapping):
+    if status == FAILED and isinstance(failure, Mapping):
         reason = f"{failure.get('message')} ({failure.get('code')})"
     words = f"{status}: {reason}" if reason else status
-    yield Line(0, printable(f"{words} · {plural(events, 'event')}, {plural(entries, 'entry')}"), tone)
+    counts = f"{plural(events, 'event')}, {plural(entries, 'entry')}"
+    yield Line(0, printable(f"{words} · {counts}"), _STATUS.get(status, "bad"))
     manifest, binding = journal.bundle.manifest or {}, journal.binding() or {}
     run = [str(manifest[name]) for name in ("runId", "workflowName", "status") if name in manifest]
     if run:
@@ -174,16 +193,22 @@ class Reader:
         self._artifacts = Artifacts(bundle.root, bundle.artifacts)
         self._limit = None if whole else _ARTIFACT_SHOWN
 
-    def value(self, recorded: object) -> Any:
-        """A recorded value with its artifacts in place; one that isn't there says so."""
+    def value(self, recorded: object, *, own: bool = False) -> Any:
+        """A recorded value with its artifacts in place; one that isn't there says so.
+
+        ``own``: it is the conversation's own, in which what is like a reference may be none.
+        """
         try:
-            return decode(recorded, self._resolve)
+            return decode(recorded, lambda value: self._resolve(value, own=own))
         except RecursionError:
             return "(nested too deeply to be shown)"
 
-    def _resolve(self, value: object) -> str:
+    def _resolve(self, value: object, *, own: bool) -> Any:
         try:
             reference = self._artifacts.reference(value)
+        except Unresolved as error:
+            return value if own else f"(an artifact that can't be shown: {error})"
+        try:
             text = self._artifacts.read(reference, self._limit).decode("utf-8", "replace")
         except Unresolved as error:
             return f"(an artifact that can't be shown: {error})"
@@ -193,7 +218,7 @@ class Reader:
 
     def of_entry(self, entry: Mapping[str, Any]) -> list[Piece]:
         """The parts of the message that a Pi entry holds."""
-        message = self.value(entry.get("message"))
+        message = self.value(entry.get("message"), own=True)
         content = message.get("content") if isinstance(message, Mapping) else entry.get("content")
         if isinstance(content, str):
             return [Piece("text", content)]

@@ -53,6 +53,8 @@ class Problem(NamedTuple):
     rule: str
     file: str
     message: str
+    #: Whether what is there can be sound all the same.
+    warn: bool = False
 
 
 @dataclass
@@ -87,7 +89,7 @@ class Bundle:
 def find(path: Path) -> Bundle:
     """The bundle at ``path``, which is its folder or one of its session folders. Never raises."""
     path = Path(os.path.abspath(path))  # noqa: PTH100  # without following the last link
-    if not path.is_dir():
+    if not os.path.isdir(path):  # noqa: PTH112  # which raises for no name whatever
         return Bundle(path, problems=[Problem("bundle-missing", ".", "there is no such folder")])
     if _has(path, MANIFEST) or _has(path, SESSION):
         return _whole(path)
@@ -130,8 +132,10 @@ def _manifest(root: Path, *, needed: bool) -> Bundle:
     except Malformed as error:
         problem = Problem("manifest-invalid", MANIFEST, str(error))
     except Unusable as error:
-        if needed or error.why != "missing":
-            problem = Problem(f"file-{error.why}", MANIFEST, str(error))
+        missing = error.why == "missing"
+        if needed or not missing:
+            # The session says all of itself; without a manifest only nobody knows of the run's end.
+            problem = Problem(f"file-{error.why}", MANIFEST, str(error), warn=missing)
     if problem:
         bundle.problems.append(problem)
     bundle.artifacts = _part(bundle, "artifacts", (ARTIFACTS,))
@@ -238,17 +242,16 @@ class Capture(NamedTuple):
             return Verdict(
                 UNVERIFIED, "the run is over and its capture still says recording", "capture-stale"
             )
-        found = {"eventCount": tally.events, "entryCount": tally.entries, "lastEventSeq": tally.last_seq}
-        for name, number in found.items():
-            # While recording they are lower bounds, which lag.
-            if said[name] > number or (said[name] != number and status != RECORDING):
-                reason = f"its capture says {name} {said[name]}, the journal has {number}"
-                return Verdict(UNVERIFIED, reason, "capture-counts")
         if tally.torn and status == COMPLETE:
             tally.damaged("a journal ends in half a line")
-        if tally.damage:
-            return Verdict(UNVERIFIED, tally.damage)
-        return Verdict(status)
+        reasons = [tally.damage] if tally.damage else []
+        counted = {"eventCount": tally.events, "entryCount": tally.entries, "lastEventSeq": tally.last_seq}
+        for name, number in counted.items():
+            # While recording they are lower bounds, which lag.
+            if said[name] > number or (said[name] != number and status != RECORDING):
+                reasons.append(f"its capture says {name} {said[name]}, the journal has {number}")
+                return Verdict(UNVERIFIED, "; ".join(reasons), "capture-counts")
+        return Verdict(UNVERIFIED, reasons[0]) if reasons else Verdict(status)
 
 
 def read_capture(root: Path, session: Sequence[str]) -> Capture:

@@ -16,7 +16,6 @@ from typing import Any, Final, NamedTuple
 
 BUNDLE_SCHEMA: Final = "pi-workflows.run-bundle.v1"
 BINDING_SCHEMA: Final = "pi-workflows.session-binding.v1"
-ENTRY_SCHEMA: Final = "pi-workflows.session-entry.v1"
 EVENT_SCHEMA: Final = "pi-workflows.session-event.v1"
 CAPTURE_SCHEMA: Final = "pi-workflows.session-capture.v1"
 FIXTURE_SCHEMA: Final = "pi-workflows.session-event-fixture.v1"
@@ -80,12 +79,8 @@ class Kind(NamedTuple):
     accepts: Callable[[Any], bool]
 
 
-def is_integer(value: object) -> bool:
-    """An integer as JSON writes one: ``true`` and ``1.0`` are none."""
-    return type(value) is int and -MAX_INTEGER <= value <= MAX_INTEGER
-
-
 def _is_count(value: Any) -> bool:
+    # As JSON writes an integer: true and 1.0 are none.
     return type(value) is int and 0 <= value <= MAX_INTEGER
 
 
@@ -263,8 +258,6 @@ MANIFEST_FIELDS: Final[Fields] = {
     "status": Field(ID),
     "paths": Field(OBJECT),
 }
-#: ``<UTC timestamp>-<slug>-<8 hex>``: run ids sort by time.
-RUN_ID: Final = re.compile(r"\d{8}T\d{6}Z-[a-z0-9][a-z0-9-]*-[0-9a-f]{8}\Z", re.ASCII)
 
 ARTIFACT_FIELDS: Final[Fields] = {
     "path": Field(ID),

@@ -174,15 +174,13 @@ class Handler(BaseHTTPRequestHandler):
     """One request: who asks, and what for."""
 
     server: Server
-    server_version = "sessionpipe"
-    sys_version = ""
     timeout = PATIENCE_S
 
     def do_GET(self) -> None:
         """Answer with the stream, one view, or why not."""
         if (refusal := self._refusal()) is not None:
             return self.send_error(*refusal)
-        _, token, *rest = self.path.partition("?")[0].split("/")
+        token, *rest = self.path.partition("?")[0].removeprefix("/").split("/")
         if not hmac.compare_digest(token.encode("utf-8", "replace"), self.server.token.encode()):
             return self.send_error(
                 HTTPStatus.NOT_FOUND, "No such page", "The address has a part nobody can guess."
@@ -259,7 +257,6 @@ class Handler(BaseHTTPRequestHandler):
                     sent_at = time.monotonic()
             except Replaced:
                 wanted = True
-                continue
             if time.monotonic() - sent_at > HEARTBEAT_S:
                 self._write([b": still here\n\n"])
                 sent_at = time.monotonic()
@@ -272,6 +269,10 @@ class Handler(BaseHTTPRequestHandler):
             while data:
                 self.wfile.write(data[:WRITE_BYTES])
                 data = data[WRITE_BYTES:]
+
+    def version_string(self) -> str:
+        """What the answers say they are from, and no more than that."""
+        return "sessionpipe"
 
     def log_message(self, format: str, *args: object) -> None:
         """Nothing: the address is a secret, and who reads is nobody's business."""

@@ -59,7 +59,7 @@ RULES: Mapping[str, str] = {
     "bundle-missing": "the folder is there",
     "session-missing": "the bundle has a session folder",
     "path-outside": "a path in the manifest stays inside the bundle",
-    "file-missing": "manifest.json, binding.json, entries.ndjson and events.ndjson are there",
+    "file-missing": "binding.json, entries.ndjson and events.ndjson are there (manifest.json: a warning)",
     "file-type": "a file is a regular file and a folder a folder, never a link",
     "file-unreadable": "this person may read it",
     "manifest-invalid": "manifest.json has its schema and fields",
@@ -70,7 +70,7 @@ RULES: Mapping[str, str] = {
     "capture-counts": "capture.json's counts are the journals' (while recording: no more than theirs)",
     "event-schema": "the events are of a schema this version reads",
     "line-malformed": "a line is one JSON object in UTF-8",
-    "line-torn": "a journal ends with a line feed (recording: it may not; failed: a warning)",
+    "line-torn": "a complete journal ends with a line feed (recording: it may not; any other: a warning)",
     "line-form": "nothing but a line feed stands around the object",
     "line-size": "a line is no longer than a record may be",
     "key-repeated": "no object has a key twice",
@@ -165,7 +165,7 @@ def verify(bundle_dir: str | Path) -> Report:
     bundle = bundles.find(Path(bundle_dir))
     found = _Findings()
     for problem in bundle.problems:
-        found.add(*problem)
+        found.add(problem.rule, problem.file, problem.message, warn=problem.warn)
     _permissions(bundle, found)
     artifacts = Artifacts(bundle.root, bundle.artifacts)
     sessions = [_Session(bundle, parts, artifacts, found).check() for parts in bundle.sessions]
@@ -380,10 +380,8 @@ class _Session:
         if self._capture.status == RECORDING:
             return
         # A writer that failed leaves its last line as it broke off, and one nobody heard of may still write.
-        self._add(
-            "line-torn", name, f"{line.size} bytes without a line feed", line.number,
-            warn=self._capture.status != COMPLETE,
-        )  # fmt: skip
+        warn = self._capture.status != COMPLETE
+        self._add("line-torn", name, f"{line.size} bytes without a line feed", line.number, warn=warn)
 
     def _object(self, name: str, line: Line) -> dict[str, Any] | None:
         if line.size > MAX_RECORD_BYTES:

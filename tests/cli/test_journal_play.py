@@ -65,7 +65,7 @@ assistant · 10:00:00.040
     I should read it.
     {"path":"README.md"}
   → read
-  ← read · 30 ms
+  ← read README.md · 30 ms
     # Hello
     A greeting.
 
@@ -90,7 +90,7 @@ def test_from_a_position_on_with_what_was_unfinished_there(run: Run, tmp_path: P
 
 def test_a_tool_that_runs_at_the_position_is_named(run: Run, tmp_path: Path) -> None:
     out = told(run, write(tmp_path / "bundle"), "--from", "17")
-    assert out.startswith('  → read {"path":"README.md"}\n  ← read · 30 ms\n')
+    assert out.startswith('  → read {"path":"README.md"}\n  ← read README.md · 30 ms\n')
 
 
 def test_text_is_printed_piece_by_piece_and_none_of_it_twice(tmp_path: Path) -> None:
@@ -232,6 +232,13 @@ def test_a_clock_set_back_makes_no_pause_and_none_twice(clock: Clock) -> None:
 
 def test_an_event_without_a_time_comes_with_the_one_before(clock: Clock) -> None:
     assert pauses(clock, [0, "noon", None, 1000]) == [1.0]
+
+
+def test_a_pause_of_years_is_no_fault(clock: Clock) -> None:
+    events = [{"at": "0001-01-01T00:00:00Z"}, {"at": "9999-12-31T23:59:59Z"}]
+    assert list(journal_play._paced(iter(events), 1e6, None)) == events
+    assert sum(clock.slept) == pytest.approx(315_537.9, rel=1e-3)
+    assert max(clock.slept) <= 3600
 
 
 def test_what_printing_took_is_made_up_for(clock: Clock) -> None:

@@ -282,6 +282,29 @@ def test_what_a_stranger_wrote_is_text_to_a_terminal(run: Run, tmp_path: Path) -
     assert "�]0;owned�" in shown(run, root)
 
 
+@pytest.mark.parametrize(
+    ("zone", "when"), [("UTC+14", "0001-01-01T00:00:00Z"), ("UTC-14", "9999-12-31T23:59:59Z")]
+)
+def test_a_time_that_no_calendar_here_has_is_no_fault(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zone: str, when: str
+) -> None:
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    story = conversation()
+    story.events[0]["at"] = when
+    root = write(tmp_path / "bundle", story)
+    assert "turn 0 · review/a1 · --:--:--.---" in shown(run, root)
+    assert run("journal", "show", str(root), "--at", "10:00").exit_code in (0, 2)
+
+
+def test_a_conversation_s_own_look_alike_of_a_reference_is_shown_as_it_is(run: Run, tmp_path: Path) -> None:
+    story = conversation()
+    call = story.entries[1]["entry"]["message"]["content"][1]
+    call["arguments"] = {"$artifact": "mine"}
+    call["id"] = "another"
+    assert '→ read {"$artifact":"mine"}' in page(run, write(tmp_path / "bundle", story))
+
+
 def test_half_a_surrogate_pair_stops_nothing(run: Run, tmp_path: Path) -> None:
     story = conversation()
     story.entries[0]["entry"]["message"]["content"] = "half \ud83d"

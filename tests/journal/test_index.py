@@ -231,4 +231,6 @@ def test_a_line_that_is_no_event_is_passed_over_and_remembered(tmp_path: Path) -
         file.write(b"nonsense\n" + line([1]) + line({"seq": "x"}))
     journal = opened(root).read_all()
     assert journal.reducer.through_seq == len(conversation().events)
-    assert journal.verdict.reason == "its capture says eventCount 31, the journal has 32"
+    assert journal.verdict.reason == (
+        "events.ndjson, line 32: it can't be read; its capture says eventCount 31, the journal has 32"
+    )

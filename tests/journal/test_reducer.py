@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sessionpipe.journal import reduce
+from sessionpipe.journal.format import FIXTURE_SCHEMA
 from sessionpipe.journal.reducer import DIAGNOSTICS, Reducer
 from sessionpipe.paths import data_dir
 from tests.journal.making import Story, conversation
@@ -33,7 +34,7 @@ def test_there_are_fixtures() -> None:
 @pytest.mark.parametrize("path", FIXTURES, ids=lambda path: path.stem)
 def test_a_fixture(path: Path) -> None:
     fixture = json.loads(path.read_bytes())
-    assert fixture["schema"] == "pi-workflows.session-event-fixture.v1"
+    assert fixture["schema"] == FIXTURE_SCHEMA
     for position in fixture["positions"]:
         state = reduce(fixture["entries"], fixture["events"], position["throughSeq"])
         assert said(state) == position["expected"], f"through {position['throughSeq']}"

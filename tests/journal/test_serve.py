@@ -395,6 +395,9 @@ def test_what_is_no_http_stops_nothing(server: Server, capfd: pytest.CaptureFixt
     with socket.create_connection(server.server_address) as raw:  # type: ignore[arg-type]
         raw.sendall(b"\x16\x03\x01 nonsense\r\n\r\n")
         raw.recv(1000)
+    with socket.create_connection(server.server_address) as raw:  # type: ignore[arg-type]
+        raw.sendall(b"GET * HTTP/1.0\r\nHost: localhost\r\n\r\n")
+        assert raw.recv(1000).startswith(b"HTTP/1.0 404 ")
     with socket.create_connection(server.server_address):  # type: ignore[arg-type]
         pass
     assert ask(server).status == 200
