@@ -1,0 +1,107 @@
+"""The laws of ``secrets@1`` over its own rules: nothing planted survives, nothing else changes, nothing grows."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from sessionpipe.conformance.redaction import text_of
+from sessionpipe.privacy import shapes, terminal
+from sessionpipe.privacy.rules import load
+from sessionpipe.privacy.secrets import redact, redact_value
+from tests.privacy.recipes import expand, parts
+from tests.privacy.test_vectors import SECRETS
+
+RULES = load("secrets@1")
+
+#: Where a session has a token, each with the token for `{}`; none says what it is.
+CONTEXTS = [
+    "{}",
+    "use {} for it.",
+    "export X={}",
+    "set X={}\r\n",
+    "$env:X = '{}'",
+    "cat <<EOF\n{}\nEOF",
+    "X: {}\n",
+    "  - name: X\n    value: {}\n",
+    'curl -H "X-Thing: {}" https://x.example',
+    "https://x.example/a?b={}&c=d",
+    '{{"old_string":"a","new_string":"b = \\"{}\\""}}',
+    "+x = '{}'\n-x = ''",
+    "`{}`",
+    "({}), then",
+    "<a>{}</a>",
+    "\x1b[32m{}\x1b[0m",
+    "a\\n{}\\nb",
+    "\t{}\t",
+    "['{}', 1]",
+    "{};{}",
+]
+
+
+#: Whole files in base64 rather than tokens: they go on over lines, and what ends one is not what ends a token.
+BLOBS = {"private-key-in-base64"}
+
+
+def tokens() -> list[Any]:
+    return [
+        pytest.param(example, id=f"{rule['id']}-{number}")
+        for rule in RULES["vendor"]
+        for number, example in enumerate(rule["match"])
+        if isinstance(example, str) and rule["id"] not in BLOBS
+    ]
+
+
+@pytest.mark.parametrize("example", tokens())
+def test_a_planted_token_survives_nowhere(example: str) -> None:
+    token, made = expand(example), max(parts(example), key=len)
+    survived = [
+        context
+        for context in CONTEXTS
+        for text in (context.replace("{}", token), json.dumps(context.replace("{}", token)))
+        if made in redact(text)
+    ]
+    assert survived == []
+    assert made not in json.dumps(redact_value({"a": [{"b": f"x {token}"}], token: 1}))
+    # A start with a sign that a URL writes otherwise is another start.
+    if quote(token, safe="") == token:
+        assert made not in redact(f"https://x.example/?x={token}&y=1")
+
+
+TEXTS = [text_of(case) for case in SECRETS["cases"]]
+MARK = len("[redacted]")
+
+
+def text(index: int) -> str:
+    return TEXTS[index]
+
+
+@given(st.lists(st.integers(0, len(TEXTS) - 1).map(text) | st.text(max_size=8), max_size=4).map(" ".join))
+@settings(deadline=None)
+def test_nothing_grows_but_by_its_marks(given_text: str) -> None:
+    once = redact(given_text)
+    assert len(once) <= len(given_text) + MARK * once.count("[redacted]")
+
+
+WORDS = {
+    *(word.text.lower() for word in shapes.tables().words),
+    *RULES["names"]["stems"],
+    *terminal.SIGNS,
+    *(word for rule in RULES["rule"] if "then" in rule for word in rule["keywords"]),
+}
+PLAIN = """
+the loop stops here and nobody minds (12 of 40) = 7 x <a> {b} [c] 'd' "e" é 日本 \t #!?*
+""".split(" ")
+
+
+@given(st.lists(st.sampled_from(PLAIN) | st.text(max_size=12), max_size=12).map(" ".join))
+@settings(deadline=None)
+def test_a_text_without_any_rule_s_word_is_the_same_object(given_text: str) -> None:
+    low = given_text.lower()
+    assume(not any(word in low for word in WORDS))
+    assert redact(given_text) is given_text
