@@ -32,7 +32,7 @@ _TIES = {
     r"""|(?=[ :])\s?:\s?\{(?:\s{0,20}["'\\]{1,4}[A-Za-z]{4,12}["'\\]{1,4}\s?:\s?[\w"'\\]{1,16},){0,2}"""
     r"""\s{0,20}["'\\]{1,4}value["'\\]{1,4}\s?:""",
     "list": r"</key>(?:\s|\\n){0,40}<string>",
-    "sign": r"[ \t]{0,16}+(?:=>|:=|[=!]==?|\|\|=?|\?\??=?|->|[|│](?=\s)|=|:(?!:)|%(?:25)?3[ADad]"
+    "sign": r"[ \t]{0,16}+(?:=>|:=|[=!]==?|\|\|=?|\?\??=?|->|→|⇒|[|│](?=\s)|=|:(?!:)|%(?:25)?3[ADad]"
     r"|(?<=[ \t])As[ \t]\w{3,12}[ \t]{1,2}=)\*{0,2}+",
     "table": r"(?:\t{1,4}+|[ ]{3,40}+)(?=[^\s|=:>-])",
     "xml": r">",
@@ -53,7 +53,7 @@ def _after() -> re.Pattern[str]:
     rest = rf"{_REST}(?>(?:(?=[_.\-A-Z0-9])[_.-]{{0,2}}(?:{tail}(?![a-z])|[0-9]{{1,4}})){{0,3}})_?"
     ties = "|".join(f"(?P<{what}>{tie})" for what, tie in _TIES.items())
     return re.compile(
-        rf"(?P<rest>{rest})(?: [0-9]{{1,2}}(?=:))?(?P<closers>{_CLOSERS})(?=[\s:=,|│>(.!?%\\<-])(?:{ties})"
+        rf"(?P<rest>{rest})(?: [0-9]{{1,2}}(?=:))?(?P<closers>{_CLOSERS})(?=[\s:=,|│→⇒>(.!?%\\<-])(?:{ties})"
     )
 
 
@@ -75,7 +75,7 @@ def look(text: str, at: int) -> tuple[Sequence[Span], int, int]:
     elif name.startswith("-"):
         span = _flag(text, name, start, end)
     else:
-        span, reach = _spoken(text, name, start, end)
+        span, reach = _spoken(text, name, start, after.end("closers"))
     return ([span], span[1], reach) if span else ([], end, reach)
 
 
@@ -116,7 +116,7 @@ _STRUCTURE = re.compile(r"""(?<!\\)"\s{0,4}[,:}\]]""")
 #: Signs that assign nothing: what stands behind them is a secret only when it looks like one.
 _COMPARING = frozenset(("==", "===", "!=", "!==", "||", "??", "?"))
 #: Signs of a table or a note.
-_LOOSE = frozenset(("->", "|", "│", "table"))
+_LOOSE = frozenset(("->", "→", "⇒", "|", "│", "table"))
 
 
 class _Place(NamedTuple):
@@ -307,7 +307,7 @@ def _quoted(text: str, value: re.Match[str], place: _Place) -> Span | None:
             place.constant or values.is_random(content) or not values.is_code(content)
         )
         if place.constant and place.kind == "password" and not fits:
-            fits = _TYPED_IN.fullmatch(content) is not None or _is_passphrase(content)
+            fits = values.is_chosen(content) or _is_passphrase(content)
         if not place.quoted_name or (place.kind == "key" and not place.constant) or not fits:
             return None
     return (start, end) if _may_go(content, place.kind) else None
@@ -359,8 +359,10 @@ def _bare(text: str, start: int, place: _Place, form: re.Pattern[str]) -> Span |
         and not values.is_random(value)
     ):
         return None
-    if place.sign in _LOOSE and not (place.kind != "key" and len(value) >= 8 and values.is_generated(value)):
-        return None
+    if place.sign in _LOOSE:
+        chosen = place.kind == "password" and values.is_chosen(value)
+        if place.kind == "key" or len(value) < 8 or not (chosen or values.is_generated(value)):
+            return None
     if "_" in value and value.isupper() and not place.strict:
         return None  # A program's constant.
     if values.is_code(value) and not place.constant and kind(value.strip("_")):
@@ -369,6 +371,9 @@ def _bare(text: str, start: int, place: _Place, form: re.Pattern[str]) -> Span |
         goes = len(value) >= 3 and not (values.is_path(value) and not values.is_random(value))
     else:
         goes = _looks(value, place)
+        if not goes and place.kind == "password" and text[start - 1 : start] == "=":
+            # An option's or a log's: a program goes on behind it.
+            goes = values.is_chosen(value) and text[start + len(whole) : start + len(whole) + 1] in _BLANKS
     if (
         not goes
         and place.kind == "password"
@@ -381,11 +386,7 @@ def _bare(text: str, start: int, place: _Place, form: re.Pattern[str]) -> Span |
     return _to_the_end(text, start, value, form) if goes else None
 
 
-# What a person makes a password of, and what only looks like it: a word, a number, a sign.
-_TYPED_IN = re.compile(
-    r"(?!(?i:sha|md|base|utf|argon|oauth|bcrypt|scrypt|pbkdf|hmac|aes|rsa|ed|version|http|step|type)-?[0-9])"
-    r"[A-Za-z]{3,16}[^A-Za-z0-9\s]{0,2}[0-9]{1,6}[^A-Za-z0-9\s]{0,3}"
-)
+_BLANKS = frozenset(("", " ", "\n", "\r", '"', "'"))
 
 
 def _on_its_line(value: str, place: _Place) -> bool:
@@ -394,7 +395,7 @@ def _on_its_line(value: str, place: _Place) -> bool:
         return False
     if place.constant or place.quoted_name or _is_passphrase(value):
         return True
-    return _TYPED_IN.fullmatch(value) is not None and (place.sign == ":" or not value.isalnum())
+    return values.is_chosen(value) and (place.sign == ":" or not value.isalnum())
 
 
 def _unquoted(text: str, start: int, form: re.Pattern[str]) -> str:
@@ -425,6 +426,9 @@ def _looks(value: str, place: _Place) -> bool:
         long = len(value) >= 16 and values.is_generated(value)
         return long and not any(map(values.is_digest, _PARTS.split(value)))
     if not values.is_generated(value):
+        if place.kind == "password" and values.is_chosen(value):
+            # Where a program gives one variable to another, a name with a number is no password.
+            return place.strict or place.sign != "=" or not values.is_code(value)
         if values.is_uuid(value):
             # What is called a token is often an id; what is called an API key is none.
             return place.two_words
@@ -519,6 +523,10 @@ _SETTING = frozenset(
 # A blank and a word that is not only letters.
 _MADE = re.compile(r"""[ \t]{1,16}["'\\]{0,4}[A-Za-z]*+[^A-Za-z\s"']""")
 _BLANK = re.compile(r"[ \t]{1,16}")
+# Words before "key" that leave open which; others say that it is no secret's: a public key, a cache's.
+_WHOSE = frozenset(("the", "a", "this", "my", "your", "our", "his", "her", "their", "that"))
+# "the password (X) is", "the API key, X, was".
+_BESIDE = re.compile(r" \((?=\S)|, (?=\S{6,200},)| (?=[A-Za-z0-9_-]{20})")
 _SPOKEN_QUOTE = re.compile(r"""[ \t]{1,2}(?P<quote>\\{0,3}["'`])""")
 
 
@@ -537,8 +545,12 @@ def _spoken(text: str, name: str, start: int, end: int) -> tuple[Span | None, in
     if noun not in nouns and noun.removesuffix("s") not in nouns:
         if words and f"{words[-1]} {noun.removesuffix('s')}" in nouns:
             words.pop()
+        elif noun == "key" and (found == "key" or (words and words[-1] in _WHOSE)):
+            found = None
         elif not found or found == "key" or (name == noun and noun != "key"):
             return None, 0
+    else:
+        found = "password" if noun[:1] == "p" else found or "token"
     quote = _SPOKEN_QUOTE.match(text, end)
     if quote and (closing := _closing(text, quote.end(), quote["quote"])) and found != "key":
         content = text[quote.end() : closing]
@@ -553,12 +565,14 @@ def _spoken(text: str, name: str, start: int, end: int) -> tuple[Span | None, in
     for _ in range(3):
         if verb is None:
             break
-        if span := _told(text, verb.end(), 0):
+        if span := _told(text, verb.end(), 0, found):
             return span, end + _SENTENCE
         verb = verbs.match(text, verb.end() - 1)
-    lead = [word for word in words if word != "the"][-1:]
-    if lead and (lead[0] in befores or lead[0].endswith((",", "("))):
-        return _told(text, end + 1, 8), end + _SENTENCE
+    lead = [word.lstrip("(") for word in words if word != "the"][-1:]
+    if lead and (lead[0] in befores or lead[0].endswith(",") or not lead[0]):
+        return _told(text, end + 1, 8, found), end + _SENTENCE
+    if beside := _BESIDE.match(text, end):
+        return _told(text, beside.end(), 6, found), end + _SENTENCE
     return None, end + _SENTENCE
 
 
@@ -587,7 +601,7 @@ def _set(text: str, start: int, end: int, found: Kind) -> Span | None:
         return None
     bare = bare.rstrip(".,;:)")
     if (
-        not values.is_generated(bare)
+        not (values.is_generated(bare) or (found == "password" and values.is_chosen(bare)))
         or values.is_placeholder(bare)
         or (found == "key" and values.is_digest(bare))
     ):
@@ -597,7 +611,7 @@ def _set(text: str, start: int, end: int, found: Kind) -> Span | None:
     return _to_the_end(text, begin, bare, _ON_LINE)
 
 
-def _told(text: str, at: int, shortest: int) -> Span | None:
+def _told(text: str, at: int, shortest: int, found: Kind | None) -> Span | None:
     opening = _OPENING.match(text, at)
     at = opening.end() if opening else at
     word = _unquoted(text, at, _ON_LINE).rstrip(_PUNCTUATION)
@@ -605,8 +619,12 @@ def _told(text: str, at: int, shortest: int) -> Span | None:
         return None
     # A commit's name is no secret, however it is spoken of; what is longer and called one is.
     called = len(word) >= 32 and (values.is_uuid(word) or values.is_random(word))
+    if found == "password":
+        called = called or values.is_chosen(word)
     if not called and (not values.is_generated(word) or values.is_digest(word)):
         return None
+    if found is None and not values.is_random(word):
+        return None  # A key may be any thing's; what stands there must speak for itself.
     return _to_the_end(text, at, word, _ON_LINE)
 
 

@@ -144,7 +144,8 @@ def _name_of(place: Place) -> str | None:
             return before.lstrip("-")
         # Each of "passwords" is a password.
         if isinstance(name, str) and name[-1:] in "sS" and kind(name) == "key" and kind(name[:-1]) != "key":
-            return name[:-1]
+            one = kind(name[:-1]) == "password" or values.is_opaque(container[at])
+            return name[:-1] if one else name  # A text's tokens are words.
     elif under in _COOKIES and (at == "value" or isinstance(above, dict)):
         return _COOKIE if at == "value" or "name" not in container else None
     elif at in ("value", "Value"):

@@ -148,9 +148,22 @@ def is_base64(value: str) -> bool:
 
 
 def is_said(value: str) -> bool:
-    """Whether what a sentence in any language says of a password is one: it looks generated, or is all digits."""
+    """Whether what a sentence in any language says of a password is one: it looks generated or chosen."""
     bare = value.rstrip(".,;:!?)\"'`*")
-    return is_generated(bare) and not is_digest(bare) and not is_placeholder(bare)
+    looks = is_generated(bare) or is_chosen(bare)
+    return looks and not is_digest(bare) and not is_placeholder(bare)
+
+
+_CHOSEN = re.compile(
+    r"(?!(?i:sha|md|base|utf|argon|oauth|bcrypt|scrypt|pbkdf|hmac|aes|rsa|ed|version|http|step|type|tls|ipv|rfc|part|phase)-?[0-9])"
+    r"(?:(?:[A-Za-z]{3,16}[^A-Za-z0-9\s(){}\[\]<>\"'`,;:/\\|]{1,2}){1,4}[0-9]{2,6}[^A-Za-z0-9\s(){}\[\]<>\"'`\\|]{0,3}"
+    r"|[A-Za-z]{3,16}[0-9]{2,6}[^A-Za-z0-9\s(){}\[\]<>\"'`\\|]{0,3})"
+)
+
+
+def is_chosen(value: str) -> bool:
+    """Whether ``value``, said to be a password, is one as people choose them: ``Falcon-42!``, ``blue.tiger.77``."""
+    return _CHOSEN.fullmatch(value) is not None
 
 
 def is_uuid(value: str) -> bool:

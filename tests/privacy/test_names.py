@@ -20,7 +20,8 @@ KEYS = """
 some_key CUSTOM_KEY tokens auth _auth session_cookie secrets
 """
 OTHERS = """
-password_hash passwordHash file_path compat random_seed password_salt status_code exit_code community answer tokenizer max_tokens maxTokens input_tokens token_count token_type public_key
+password_hash passwordHash file_path compat random_seed password_salt status_code exit_code community answer
+tokenizer max_tokens maxTokens input_tokens token_count token_type public_key
 publicKey primary_key cache-key sortKey key keys author secretary monkey keyboard passed bypass compass pass
 secret_name secretKeyRef token_url password_file eos_token next_token PWD OLDPWD passwordless user
 """
