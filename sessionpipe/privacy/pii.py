@@ -17,7 +17,7 @@ from sessionpipe.privacy.rules import load
 
 RULESET = "pii@1"
 
-_ROUNDS = 4
+_ROUNDS = 8
 # Further away than this nothing depends on what stands at a place.
 _REACH = 160
 
@@ -209,26 +209,32 @@ class _Phones(NamedTuple):
     forms: dict[str, tuple[_Form, ...]]
 
     def find(self, text: str) -> Iterator[_Span]:
-        upto = 0
+        taken = 0
         for run in self.groups.finditer(text):
             start, end = run.span()
-            start = _SIGN.search(text, max(upto, start - _SIGNS), start + 1).start()  # type: ignore[union-attr]
-            if text[start:end].isdigit():
-                continue  # A bare run of digits is no phone number.
+            if text[start:end].isdigit() or start < taken:
+                # A bare run of digits is no phone number, and one that began in the run before took of this.
+                continue
+            sign = _SIGN.search(text, max(taken, start - _SIGNS), start + 1)
+            start = sign.start() if sign else start
             while start < end:
-                if upto := self._at(text, start):
-                    yield start, upto, self.replacement
-                group = _GROUP.search(text, upto or start + 1, end)
+                found = self._at(text, start, taken)
+                if found:
+                    yield start, found, self.replacement
+                    taken = found
+                group = _GROUP.search(text, found or start + 1, end)
                 start = group.start() if group else end
-            upto = end
 
-    def _at(self, text: str, start: int) -> int:
-        """The end of the number that begins at ``start``; 0 when none does."""
+    def _at(self, text: str, start: int, taken: int) -> int:
+        """The end of the number that begins at ``start``; 0 when none does. What is ``taken`` ends one."""
         forms = self.forms.get(text[start], ())
-        if not forms or not (
-            self.start.match(text, start) or _behind_code(text[max(0, start - _CODE) : start])
-        ):
+        if not forms:
             return 0
+        if start != taken and self.start.match(text, start) is None:
+            # Behind a letter or a digit it may still begin, where these end a code and no word.
+            before = text[max(0, start - _CODE) : start]
+            if not (before[-1:].isalnum() and _behind_code(before)):
+                return 0
         for form in forms:
             match = form.pattern.match(text, start)
             if match is None:
@@ -245,7 +251,7 @@ class _Phones(NamedTuple):
 
 _CUE = 40
 # A group begins at its bracket, and a country's number at its sign.
-_GROUP = re.compile(r"(?:\(?\+|\(|(?<!\d))\d")
+_GROUP = re.compile(r"(?:\(?\+|\(|(?<![\d.-]))\d")
 _SIGN = re.compile(r"(?:\(?(?:\+|%2[Bb])|\()?\d\Z")
 _SIGNS = 4
 

@@ -94,9 +94,30 @@ WORDS = {
     *terminal.SIGNS,
     *(word for rule in RULES["rule"] if "then" in rule for word in rule["keywords"]),
 }
-PLAIN = """
-the loop stops here and nobody minds (12 of 40) = 7 x <a> {b} [c] 'd' "e" é 日本 \t #!?*
-""".split(" ")
+PLAIN = [
+    "\nthe",
+    "loop",
+    "stops",
+    "here",
+    "and",
+    "nobody",
+    "minds",
+    "(12",
+    "of",
+    "40)",
+    "=",
+    "7",
+    "x",
+    "<a>",
+    "{b}",
+    "[c]",
+    "'d'",
+    '"e"',
+    "é",
+    "日本",
+    "\t",
+    "#!?*\n",
+]
 
 
 @given(st.lists(st.sampled_from(PLAIN) | st.text(max_size=12), max_size=12).map(" ".join))
