@@ -7,7 +7,7 @@ around it. :mod:`.names` says what the name means, :mod:`.values` what the value
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -46,31 +46,32 @@ _LONGEST_NAME = 64
 
 
 @cache
-def _after() -> re.Pattern[str]:
-    """From a stem to what ties a value to its name; what is no name of a secret mostly fails here."""
+def ties() -> Callable[[str, int], re.Match[str] | None]:
+    """Given a text and where a stem stands in it, from there to what ties a value to the name.
+
+    None where nothing does; what is no name of a secret mostly fails here.
+    """
     words = load("secrets@1")["names"]["tail"]
     tail = tree({form for word in words for form in (word, word.capitalize(), word.upper())}, longest=True)
     rest = rf"{_REST}(?>(?:(?=[_.\-A-Z0-9])[_.-]{{0,2}}(?:{tail}(?![a-z])|[0-9]{{1,4}})){{0,3}})_?"
-    ties = "|".join(f"(?P<{what}>{tie})" for what, tie in _TIES.items())
+    tied = "|".join(f"(?P<{what}>{tie})" for what, tie in _TIES.items())
     return re.compile(
-        rf"(?P<rest>{rest})(?: [0-9]{{1,2}}(?=:))?(?P<closers>{_CLOSERS})(?=[\s:=,|│→⇒>(.!?%\\<-])(?:{ties})"
-    )
+        rf"(?P<rest>{rest})(?: [0-9]{{1,2}}(?=:))?(?P<closers>{_CLOSERS})(?=[\s:=,|│→⇒>(.!?%\\<-])(?:{tied})"
+    ).match
 
 
-def look(text: str, at: int) -> tuple[Sequence[Span], int, int]:
-    """The secret that the name with a stem at ``at`` tells of.
+def look(text: str, at: int, after: re.Match[str]) -> tuple[Sequence[Span], int, int]:
+    """The secret that the name with a stem at ``at`` tells of, ``after`` being what :func:`ties` found there.
 
     With it, where its name or its value ends, and, for a sentence, how far it was read (else 0).
     """
-    after = _after().match(text, at)
-    if after is None:
-        return [], at, 0
     end = after.end("rest")
     name, start = _whole_name(text, at, end)
     reach = 0
     if after.lastgroup != "gap":
         span = _assigned(text, name, start, after)
-        if span is None and (column := _column(text, name, start, after)):
+        table = span is None and after["sign"] is not None and after["sign"][-1] in "|│"
+        if table and (column := _column(text, name, start, after)):
             return column, end, column[-1][1]
     elif name.startswith("-"):
         span = _flag(text, name, start, end)
@@ -246,10 +247,9 @@ _MOST_ROWS, _WIDEST_ROW = 64, 500
 
 def _column(text: str, name: str, start: int, after: re.Match[str]) -> list[Span]:
     """The secrets in the column of a table that ``name`` is the head of."""
-    sign = after["sign"] or ""
-    if sign.strip() not in ("|", "│") or (found := kind(name.strip("-_."))) is None or found == "key":
+    mark = after["sign"].strip()
+    if mark not in ("|", "│") or (found := kind(name.strip("-_."))) is None or found == "key":
         return []
-    mark = sign.strip()
     line = text.rfind("\n", max(0, start - _WIDEST_ROW), start) + 1
     end = text.find("\n", start, start + _WIDEST_ROW)
     if (
@@ -499,6 +499,8 @@ def _prose() -> tuple[frozenset[str], frozenset[str], re.Pattern[str]]:
     return frozenset(words["nouns"]), frozenset(words["before"]), verbs
 
 
+# What generated values have and words have not.
+_GENERATED = re.compile(r"[0-9!@#$%^&*+=~]")
 # How far a sentence is read: six words, a verb and a value.
 _SENTENCE = 256
 # Commands that name a variable and give it a value with a blank between.
@@ -551,6 +553,8 @@ def _spoken(text: str, name: str, start: int, end: int) -> tuple[Span | None, in
             return None, 0
     else:
         found = "password" if noun[:1] == "p" else found or "token"
+    if not _GENERATED.search(text, end, end + _SENTENCE):
+        return None, end + _SENTENCE
     quote = _SPOKEN_QUOTE.match(text, end)
     if quote and (closing := _closing(text, quote.end(), quote["quote"])) and found != "key":
         content = text[quote.end() : closing]

@@ -27,7 +27,7 @@ _LONG = 4 * _PIECE
 _AROUND = 2_048
 #: The most that ``then`` of a row asks to follow its sign.
 _FOLLOWING = 256
-#: The fewest letters, digits and dashes in a row that it asks for.
+#: The fewest letters, digits and dashes in a row, right behind the sign, that it asks for.
 _RUN = 16
 
 
@@ -52,15 +52,15 @@ class _Word(NamedTuple):
 
 class _Engine(NamedTuple):
     occurring: prefilter.Prefilter
-    #: Whether a piece has a run as long as what `then` asks for, and whether rows of a text may be one.
-    has_run: prefilter.Prefilter
+    #: Whether rows of a text may be one.
     has_rows: prefilter.Prefilter
     words: list[_Word]
     #: From this index on, words are stems of names; from that one on, signs of a terminal's codes.
     stems: int
     codes: int
     longest: int
-    common: list[tuple[re.Pattern[str], tuple[Rule, ...]]]
+    #: What only a sign of every text announces, each behind its gate.
+    common: list[tuple[prefilter.Prefilter, re.Pattern[str], tuple[Rule, ...]]]
     #: Words that are not ASCII.
     foreign: list[tuple[str, tuple[Rule, ...]]]
 
@@ -74,13 +74,15 @@ def _engine() -> _Engine:
     rules = [*tables.rules, *[()] * len(stems + codes)]
     return _Engine(
         prefilter.build(words),
-        prefilter.gate(f"[A-Za-z0-9_-]{{{_RUN}}}"),
         prefilter.gate(wrapped.GATE),
         [_Word(word.text.encode(), word.starts, row) for word, row in zip(words, rules, strict=True)],
         len(tables.words),
         len(tables.words) + len(stems),
         max(len(word.text) for word in words),
-        tables.common,
+        [
+            (prefilter.gate(f"\\{sign}[A-Za-z0-9_-]{{{_RUN}}}"), pattern, row)
+            for sign, pattern, row in tables.common
+        ],
         tables.foreign,
     )
 
@@ -100,7 +102,7 @@ def find(text: str, near: Sequence[int] | None = None) -> Found:
             reached += ((*view.place((start, end)), own) for start, end, own in beyond)
     if not text.isascii():
         _foreign(text, spans)
-    if hits and "\n" in text and _engine().has_rows(text.encode("ascii", "replace")):
+    if hits and _engine().has_rows(text.encode("ascii", "replace")):
         _wrapped(text, spans, sorted(hits))
     if not spans:
         return Found(spans, False)
@@ -211,18 +213,21 @@ def _scan(
                 elif not (starts and at and raw[at - 1] in _WORD and _inside(raw, at)):
                     places.append((at, index))
                 at = where.find(word, at + 1, last)
-        names.sort()
-        hits += names
-        hits += [at for at, _ in places]
         found: list[Span] = []
         looked: list[Reach] = []
-        upto = _names(text, names, upto, found, looked)
-        _places(engine, text, places, found, looked)
-        for pattern, rules in engine.common if engine.has_run(piece) else ():
-            for match in pattern.finditer(text, begin, end + _FOLLOWING):
-                if (at := match.start()) < end:
-                    for rule in rules:
-                        found += rule.look(text, at)[0]
+        if names:
+            names.sort()
+            hits += names
+            upto = _names(text, names, upto, found, looked)
+        if places:
+            hits += [at for at, _ in places]
+            _places(engine, text, places, found, looked)
+        for gate, pattern, rules in engine.common:
+            if gate(piece):
+                for match in pattern.finditer(text, begin, end + _FOLLOWING):
+                    if (at := match.start()) < end:
+                        for rule in rules:
+                            found += rule.look(text, at)[0]
         spans += found
         reached += looked
         if key and all(one[1] < end + _AROUND for one in (*found, *looked)):
@@ -256,10 +261,11 @@ def _pieces(raw: bytes) -> Iterator[Span]:
 
 def _names(text: str, names: list[int], upto: int, found: list[Span], looked: list[Reach]) -> int:
     """Look at the stems of names at ``names``, behind ``upto``; return how far what they name goes."""
-    look = assignments.look
+    ties = assignments.ties()
     for at in names:
-        if at >= upto:
-            spans, upto, reach = look(text, at)
+        # Most names are tied to nothing.
+        if at >= upto and (tie := ties(text, at)):
+            spans, upto, reach = assignments.look(text, at, tie)
             if spans:
                 found += spans
             if reach:

@@ -19,9 +19,9 @@ _GOES_ON = (
     rf"(?:[A-Za-z0-9_+/=.%~-]{{1,512}}+(?=[ \t]*[{_BORDER}]?[ \t]*(?:\n|\Z))"
     rf"|(?=[A-Za-z_+/=%~-]{{0,48}}[0-9])[{_TOKEN}]{{4}})"
 )
-_PLAIN = re.compile(rf"\n(?<=[{_TOKEN}]\n)(?<=[^\n]{{36}}\n)[ \t]{{0,12}}{_GOES_ON}")
+_PLAIN = re.compile(rf"\n(?<=[A-Za-z0-9_+/=.~-]\n)(?<=[^\n]{{36}}\n)[ \t]{{0,12}}{_GOES_ON}")
 #: What a text must have for any of it, on one line in ASCII ("?" is a border): see :func:`.prefilter.gate`.
-GATE = r"[A-Za-z0-9_+/=.%~:@!$#&*?-][ \t?]*\n[ \t?]*(?:[A-Za-z0-9_+/=.%~-]+[ \t?]*(?:\n|$)|[A-Za-z_+/=%~-]*[0-9])"
+GATE = r"[A-Za-z0-9_+/=.~?-][ \t?]*\n[ \t?]*(?:[A-Za-z0-9_+/=.%~-]+[ \t?]*(?:\n|$)|[A-Za-z_+/=%~-]*[0-9])"
 _BOXED = re.compile(
     rf"[{_BORDER}](?<=[^\n]{{36}})[ \t]{{0,4}}\n[ \t]{{0,12}}[{_BORDER}][ \t]{{0,4}}{_GOES_ON}"
 )
