@@ -1,8 +1,8 @@
 """The outbox: one SQLite database that holds events and everything that must change with them.
 
 Events are rows that are only ever inserted; a trigger refuses any other change except through
-:meth:`Outbox.rewrite`, :meth:`Outbox.forget` and :meth:`Outbox.prune`. ``position`` is the global order and is never used
-twice; ``seq`` counts per (harness, session) from 0 (protocol §3). Bodies are always the tier-3
+:meth:`Outbox.rewrite`, :meth:`Outbox.forget` and :meth:`Outbox.prune`. ``position`` is the global order
+and is never used twice; ``seq`` counts per (harness, session) from 0 (protocol §3). Bodies are always the tier-3
 form, already redacted; each row says by which version of ``secrets@1``.
 
 Durability: WAL with ``synchronous=FULL``, so a commit that returned survives a power cut. One
@@ -52,7 +52,7 @@ from sessionpipe.outboxfile import (
     those_set_aside,
     wal_of,
 )
-from sessionpipe.pages import PAGE, Wal
+from sessionpipe.pages import PAGE, Wal, copied
 from sessionpipe.places import identity
 
 __all__ = ["SCHEMA_VERSION", "Damaged", "Outbox", "OutboxError", "Row", "SinkState", "encode"]
@@ -272,7 +272,13 @@ class Outbox:
             with guard.alone():
                 if not os.path.lexists(path):
                     _place_or_make(path)
-                return cls._connected(path, guard, examine=has_wal(path))
+                try:
+                    return cls._connected(path, guard, examine=has_wal(path))
+                except Damaged:
+                    # Looked at only now, when no connection is open whose locks that would take away.
+                    if not copied(path, wal_of(path)):
+                        raise
+                    return cls._connected(path, guard)
         except BaseException as error:
             guard.close()
             if isinstance(error, OSError):

@@ -131,6 +131,29 @@ class Wal:
         return one, two
 
 
+def copied(path: Path, wal: Path) -> bool:
+    """Whether the database file has every page that was committed to its WAL, which is then of no more use.
+
+    Who begins the WAL anew says so in the shared memory before it writes the first frame: killed in between,
+    or on a full disk, it leaves a WAL that SQLite rightly reads nothing of.
+    """
+    log = Wal(wal)
+    frames = log.frames[: log.last_commit]
+    if log.damaged or not all(frame.whole for frame in frames):
+        return False
+    newest = {frame.page: frame for frame in frames}
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        return all(os.pread(fd, PAGE, (n - 1) * PAGE) == log.page(frame) for n, frame in newest.items())
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
+
+
 def committed(frames: list[Frame]) -> list[Frame]:
     """The whole ones of those frames whose transactions were committed.
 

@@ -221,6 +221,36 @@ class TestOpening:
         assert victim.read_bytes() == b"p"
 
 
+# Cut short between what SQLite does first, which is to say in the shared memory that the WAL begins anew, and
+# the first byte of it: here because nothing can be written, as a kill does it in the same place.
+CUT_SHORT = """
+import os, resource, signal, sys
+from pathlib import Path
+from sessionpipe.outbox import Outbox
+
+outbox = Outbox.open(Path(sys.argv[1]))
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+try:
+    with outbox.transaction() as tx:
+        tx.save(tx.session("codex", "cut short", 1))
+finally:
+    os._exit(0)
+"""
+
+
+def test_a_wal_that_was_about_to_begin_anew_is_no_damage(outbox: Outbox, path: Path) -> None:
+    record(outbox, "s", b"{}")
+    busy, frames, copied = outbox._db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+    assert not busy and frames == copied > 0
+    subprocess.run([sys.executable, "-c", CUT_SHORT, path], check=True)
+    assert outbox._db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()[1] == 0
+    other = Outbox.open(path)
+    record(other, "s", b"{}")
+    other.close()
+    assert outbox.count() == (2, 1)
+
+
 def test_one_that_is_only_locked_is_not_to_be_moved_away(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Outbox.open(path).close()
     other = sqlite3.connect(path, isolation_level=None)
