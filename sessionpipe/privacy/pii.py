@@ -212,11 +212,12 @@ class _Phones(NamedTuple):
         taken = 0
         for run in self.groups.finditer(text):
             start, end = run.span()
-            if text[start:end].isdigit() or start < taken:
-                # A bare run of digits is no phone number, and one that began in the run before took of this.
-                continue
+            if start < taken:
+                continue  # One that began in the run before took of this.
             sign = _SIGN.search(text, max(taken, start - _SIGNS), start + 1)
             start = sign.start() if sign else start
+            if text[start:end].isdigit():
+                continue  # A bare run of digits is no phone number.
             while start < end:
                 found = self._at(text, start, taken)
                 if found:
