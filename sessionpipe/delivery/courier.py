@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, assert_never
 
@@ -47,7 +48,8 @@ class Courier:
     """Delivers to the sink ``config`` from ``outbox``; used by one thread, with its connection.
 
     The sink's row must be in the outbox: a sink without one is idle. ``stop`` ends a step early.
-    ``log`` takes a level and a message. A step raises what the outbox raises, and may be repeated.
+    ``log`` takes a level and a message; ``timer`` counts seconds. A step raises what the outbox
+    raises, and may be repeated.
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class Courier:
         log: Log,
         env: Mapping[str, str] = os.environ,
         make: Callable[..., Sink] = build,
+        timer: Callable[[], float] = time.monotonic,
     ) -> None:
         self._config = config
         self._outbox = outbox
@@ -66,6 +69,8 @@ class Courier:
         self._log_line = log
         self._env = env
         self._make = make
+        self._timer = timer
+        self._begun = 0.0
         self._sink: Sink | None = None
         self._known: dict[str, Any] = {}
         self._halted = False
@@ -83,6 +88,7 @@ class Courier:
 
     def step(self, now_ms: int, *, force: bool = False) -> Step:
         """Make one attempt at most; ``force`` makes it now, whatever the backoff says."""
+        self._begun = self._timer()
         state = self._outbox.sink(self._config.name)
         # A clock that was set back while we slept: what we waited for has come.
         set_back, self._latest_ms = now_ms < self._latest_ms, now_ms
@@ -253,6 +259,8 @@ class Courier:
                     self._room = min(2 * self._room, self._refused - 1)
                 return Step(True)
             case Retry(error, after_s, connect):
+                # A wait begins with the answer, or its absence: an attempt may have taken longer itself.
+                now_ms += int((self._timer() - self._begun) * 1000)
                 failures = 0 if after_s is not None else state.failures + (not self._out_of_turn)
                 wait = backoff.wait_ms(failures) if after_s is None else backoff.asked_ms(after_s)
                 changed = self._change(

@@ -215,7 +215,13 @@ class Player:
         if self._courier is None:
             self._sink = sink
             self._courier = Courier(
-                sink, self._outbox, stop=threading.Event(), log=self._logged, env={}, make=self._make
+                sink,
+                self._outbox,
+                stop=threading.Event(),
+                log=self._logged,
+                env={},
+                make=self._make,
+                timer=lambda: 0.0,
             )
         try:
             return self._courier.step(self._now)

@@ -65,6 +65,7 @@ class Desk:
     def __init__(self, outbox: Outbox, sink: Sink | None, config: SinkConfig) -> None:
         self.outbox = outbox
         self.lines: list[str] = []
+        self.seconds = 0.0
         outbox.add_sink(config.name, 0)
         made: dict[str, Any] = {} if sink is None else {"make": lambda *_args, **_options: sink}
         self.courier = Courier(
@@ -73,6 +74,7 @@ class Desk:
             stop=threading.Event(),
             log=lambda _level, line: self.lines.append(line),
             env={},
+            timer=lambda: self.seconds,
             **made,
         )
         self.name = config.name
@@ -261,6 +263,22 @@ def test_a_clock_set_back_does_not_freeze_a_sink(outbox: Outbox) -> None:
     assert len(sink.batches) == 2
     here.courier.step(NOW - 2 * HOUR)
     assert here.state.sent == 1
+
+
+@pytest.mark.parametrize(
+    "answer, wait_ms", [(Retry("no answer within 15 s"), 2_000), (Retry("429", 10), 10_000)]
+)
+def test_a_wait_begins_when_the_attempt_is_over(outbox: Outbox, answer: Retry, wait_ms: int) -> None:
+    record(outbox)
+    sink = Scripted(answer)
+    here = desk(outbox, sink)
+
+    def slow() -> None:
+        here.seconds += 15
+
+    sink.before = slow
+    assert here.courier.step(NOW).wait_until_ms == NOW + 15_000 + wait_ms
+    assert here.state.next_attempt_ms == NOW + 15_000 + wait_ms
 
 
 def test_force_tries_now_but_never_against_a_pause(outbox: Outbox) -> None:
