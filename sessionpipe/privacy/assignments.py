@@ -106,7 +106,7 @@ _BLOCK = re.compile(r"[ \t]{0,4}[|>][+-]?[ \t]{0,4}\r?\n[ \t]{1,40}")
 _XML_VALUE = re.compile(r"\s{0,8}+([^<>\s][^<>]{0,400}?)\s{0,8}</")
 _TEMPLATE = re.compile(r"\$?\{[^{}]{0,80}\}|%\(?\w{0,20}\)?[sdr]|\$[A-Za-z_]\w{1,60}")
 _LONGEST = 8192
-_PUNCTUATION = ".,;:!?)*"
+_PUNCTUATION = ".,;:)*"
 _CALL = re.compile(r"[\w.$]+[(\[{]")
 _VARIABLE = re.compile(r"[A-Za-z_]+\d{1,2}")
 _EXPRESSION = re.compile(r"[\[\](\\^*+?|]")
@@ -295,6 +295,8 @@ def _quoted(text: str, value: re.Match[str], place: _Place) -> Span | None:
     prefix = value["pre"].lower()
     if ("f" in prefix and "{" in content) or ("r" in prefix and _EXPRESSION.search(content)):
         return None
+    if content[0] in ")]};," and ("(" in content or " " in content):
+        return None  # What stands between two strings of a program: `expect("password:"); send("`.
     if content != content.strip():
         return None  # A part of a longer text, put together by a program.
     if place.sign in _COMPARING or place.sign in _LOOSE:
@@ -383,6 +385,8 @@ def _bare(text: str, start: int, place: _Place, form: re.Pattern[str]) -> Span |
         rest = text[start + len(whole) : start + len(whole) + 2]
         if rest[:1] in "\r\n" or rest == "\\n" or rest[:1] in "\"'" or rest == " #":
             goes, value = _on_its_line(whole, place), whole
+    if goes and place.kind == "password":
+        value = whole.rstrip(_PUNCTUATION)  # "!" and "?" are a password's: here no sentence ends.
     return _to_the_end(text, start, value, form) if goes else None
 
 
@@ -473,7 +477,7 @@ def _flag(text: str, name: str, start: int, end: int) -> Span | None:
     if value["quote"]:
         return _quoted(text, value, place)
     begin = value.start("bare")
-    bare = _unquoted(text, begin, _IN_PROGRAM).rstrip(".,;:!?)")
+    bare = _unquoted(text, begin, _IN_PROGRAM).rstrip(_PUNCTUATION)
     if (
         not bare
         or values.is_placeholder(bare)
@@ -618,7 +622,7 @@ def _set(text: str, start: int, end: int, found: Kind) -> Span | None:
 def _told(text: str, at: int, shortest: int, found: Kind | None) -> Span | None:
     opening = _OPENING.match(text, at)
     at = opening.end() if opening else at
-    word = _unquoted(text, at, _ON_LINE).rstrip(_PUNCTUATION)
+    word = _unquoted(text, at, _ON_LINE).rstrip(_PUNCTUATION + "!?")
     if values.is_placeholder(word) or "(" in word or len(word) < shortest:
         return None
     # A commit's name is no secret, however it is spoken of; what is longer and called one is.

@@ -45,7 +45,7 @@ def kind(name: str) -> Kind | None:
     if last in _list("password"):
         return "password"
     if last == "pass":
-        return "token" if before else None
+        return ("password" if before[-1] in _list("pass_of") else "token") if before else None
     if last in _list("token"):
         return None if before and before[-1] in _list("token_not") else "token"
     if last == "key":

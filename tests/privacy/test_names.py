@@ -7,12 +7,12 @@ import pytest
 from sessionpipe.privacy.names import kind
 
 PASSWORDS = """
-password DB_PASSWORD userPassword passwd pgpassword PGPASSWORD passphrase client-secret clientSecret SECRET
+password DB_PASSWORD smtp_pass userPassword passwd pgpassword PGPASSWORD passphrase client-secret clientSecret SECRET
 credentials aws_credentials db.password spring.datasource.password MYSQL_PWD password1 PASSWORD_PROD
 """
 TOKENS = """
 token access_token authToken GITHUB_TOKEN apiKey API_KEY api-key x-api-key apikey OPENAI_API_KEY
-secretAccessKey private_key signing-key encryptionKey smtp_pass jwt Authorization gittoken APIKey
+secretAccessKey private_key signing-key encryptionKey jwt Authorization gittoken APIKey
 token_value DATADOG_KEY GITHUB_PAT ghPat TOTP_SEED AUTH_SALT SNMP_COMMUNITY RABBITMQ_ERLANG_COOKIE security_answer
 ACCESS_CODE WIFI_PSK PASSWORD_PEPPER RECOVERY_KEY unsealKey
 """
