@@ -413,7 +413,8 @@ def _sinks(place: State, config_dir: Path) -> Iterator[Finding]:
         elif sink["paused"]:
             yield Finding("sinks", "fail", said, f"mend the cause, then `sessionpipe sinks resume {name}`")
         elif sink["reason"] or sink["dropped"]:
-            yield Finding("sinks", "warn", said, f"sessionpipe sinks test {name}" if sink["reason"] else "")
+            mend = f"sessionpipe sinks test {name}" if sink["reason"] else f"nothing; {place.log} says why"
+            yield Finding("sinks", "warn", said, mend)
         else:
             yield Finding("sinks", "ok", said)
     for settings in config.sinks:

@@ -54,20 +54,30 @@ def introduction(
     row: SinkState,
     outbox: Outbox,
     start: str | None,
+    *,
+    lifted: bool = False,
 ) -> Iterator[str]:
-    """What the person should know now that ``sink`` was added, or changed from ``old``."""
+    """What the person should know now that ``sink`` was added, or changed from ``old``.
+
+    ``lifted``: its receiver's answer had paused it, and that is over.
+    """
     tier = effective_tier(sink, row)
     verb = "added" if old is None else "changed" if old != sink else "kept"
     change = f" (was {old.tier})" if old is not None and old.tier != sink.tier else ""
     yield f"{verb} {sink.name}, tier {sink.tier}{change}, to {sink.target}"
-    for number in range(tier + 1):
-        yield f"  tier {number} is {TIERS[number]}"
+    if old is None or old.tier != sink.tier:
+        for number in range(tier + 1):
+            yield f"  tier {number} is {TIERS[number]}"
     if tier < sink.tier:
         yield f"  its receiver takes tier {tier} at most, so that is what it gets"
     if old is not None and old.tier < sink.tier:
         yield "  that is for what has not gone yet; what it has stays as it was sent"
     if sink.pii:
         yield "  e-mail addresses, phone numbers, home paths and the machine's name are masked"
+    if lifted and not sink.paused:
+        count, words = ahead(outbox, sink, row)
+        waits = f"; {words} wait{'s' * (count == 1)} for it" if count else ""
+        yield f"  its receiver had it paused; it is sent to again{waits}"
     yield from _recorded(sink, row, outbox, start, new=old is None)
     if said is not None:
         yield from _about_receiver(sink, said, row)

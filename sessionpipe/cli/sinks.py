@@ -240,6 +240,7 @@ def _put(
 ) -> list[str]:
     """Write the sink's row and settings, have them looked at; what to tell the person."""
     held = _file_holds(known, sink) if sink.kind == "file" else ()
+    before: SinkState | None = None
     with outbox_of() as outbox:
         if old is None:
             row = _put_row(outbox, sink, said, held, new=True, start=start)
@@ -247,11 +248,13 @@ def _put(
         else:
             # A worker may be at it: what is skipped must not go at the new tier, and what was stopped,
             # or goes once more, not at the one of before.
+            before = outbox.sink(sink.name)
             if start == "now":
                 outbox.change_sink(sink.name, lambda row: row.placed(outbox.last_position()))
             settings.put_sink(config_path(), sink)
             row = _put_row(outbox, sink, said, held, new=False, start=None if start == "now" else start)
-        lines = list(introduction(sink, old, said, row, outbox, start))
+        lifted = before is not None and before.paused is not None and row.paused is None
+        lines = list(introduction(sink, old, said, row, outbox, start, lifted=lifted))
         owed = sink.kind != "stdout" and outbox.behind(row.position) > 0
     look_again(owed=owed)
     return lines

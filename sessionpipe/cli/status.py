@@ -273,7 +273,7 @@ def standing(sink: dict[str, Any], now_ms: int) -> str:
         when = f" {ago(since, now_ms)}" if since is not None else ""
         said.append(f"paused{when}: {sink['reason']}")
     elif sink["reason"]:
-        lasts = f" (for {duration(max(now_ms - since, 0))})" if since is not None else ""
+        lasts = f", for {duration(max(now_ms - since, 0))}" if since is not None else ""
         said.append(f"{sink['reason']}{lasts}")
     elif sink["kind"] == "stdout" and sink["behind"]:
         said.append("`sessionpipe flush` and `worker --foreground` serve it")

@@ -187,8 +187,8 @@ def outcome(
         case status if 300 <= status < 400:
             where = discovery.pointed(answer.headers.get("location", ""), url)
             return Pause(
-                f"HTTP {status}: it points to {where}, and nothing is sent there unasked; add that address if"
-                f" it is right, or {_resume(name)}"
+                f"HTTP {status}: it points to {where}, and no redirect is followed; if that is its address now,"
+                f" add that one in its place, or {_resume(name)}"
             )
         case 400 | 403 as status if answer.cut:
             return Retry(f"HTTP {status}, and the answer broke off before its reason")
@@ -211,7 +211,7 @@ def outcome(
         case 413:
             return Split(f"HTTP 413{because}")
         case 429:
-            return Retry(f"HTTP 429{because}", _retry_after(answer.headers, now_s))
+            return Retry(f"HTTP 429, too many requests{because}", _retry_after(answer.headers, now_s))
         case status:
             return Retry(f"HTTP {status}{because}")
 

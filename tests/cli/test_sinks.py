@@ -391,7 +391,10 @@ def test_setting_lifts_a_receivers_pause_and_has_it_asked_anew(
     said(run("sinks", "add", receiver.url, "--name", "board"))
     stopped = {"paused": "HTTP 401", "since_ms": 5, "failures": 2, "next_attempt_ms": 9, "batch_end": 7}
     recorder.outbox.change_sink("board", lambda state: msgspec.structs.replace(state, **stopped))
-    said(run("sinks", "set", "board", "--token", "-", input=TOKEN))
+    output = said(run("sinks", "set", "board", "--token", "-", input=TOKEN))
+    assert "its receiver had it paused; it is sent to again" in output
+    # What its tier carries was said when it was added, and has not changed.
+    assert "presence" not in output
     found = row("board")
     assert (found.paused, found.since_ms, found.failures, found.discovery) == (None, 0, 0, {})
     # The batch that was refused is tried again as the same message.

@@ -189,7 +189,7 @@ HOUR = 3_600_000
                 "since_ms": START,
                 "next_attempt_ms": START + HOUR + 5_000,
             },
-            "up to date; HTTP 503 (for 1 h 0 min); next attempt in 5.0 s",
+            "up to date; HTTP 503, for 1 h 0 min; next attempt in 5.0 s",
         ),
         (
             {
@@ -197,7 +197,7 @@ HOUR = 3_600_000
                 "last_error": "X is not set",
                 "since_ms": START + HOUR - 9_000,
             },
-            "up to date; X is not set (for 9.0 s)",
+            "up to date; X is not set, for 9.0 s",
         ),
         (
             {"paused": "HTTP 401: no; `sessionpipe sinks resume b`", "since_ms": START},

@@ -131,7 +131,7 @@ def test_a_refusal_of_what_was_not_sent_is_nobodys() -> None:
         (400, b"nonsense", Drop("HTTP 400")),
         (403, {"reason": "tier_above_max", "max_tier": 1}, LowerTier(1)),
         (413, {"reason": "too_big"}, Split("HTTP 413 (too_big)")),
-        (429, None, Retry("HTTP 429")),
+        (429, None, Retry("HTTP 429, too many requests")),
         (500, None, Retry("HTTP 500")),
         (503, {"reason": "later"}, Retry("HTTP 503 (later)")),
         (
@@ -189,7 +189,7 @@ def test_a_redirect_stops_the_sink_and_says_where_it_pointed(status: int) -> Non
     ],
 )
 def test_429_waits_as_long_as_it_is_asked_to(headers: dict[str, str], seconds: float | None) -> None:
-    assert answered(429, None, **headers) == Retry("HTTP 429", seconds)
+    assert answered(429, None, **headers) == Retry("HTTP 429, too many requests", seconds)
 
 
 def test_a_receivers_words_are_one_bounded_printable_line() -> None:
