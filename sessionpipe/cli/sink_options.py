@@ -51,9 +51,10 @@ def target_of(target: str) -> SinkConfig:
         if why := settings.refuse_url(target):
             shown = re.sub(r"//[^/?#]*@", "//", target).partition("?")[0]
             raise Fail(f"{shown} {why}")
-        origin = settings.origin(target)
-        bare = target.rstrip("/").lower() == origin.lower()
-        return SinkConfig(name="", kind="http", url=origin if bare else target)
+        parts = urlsplit(target)
+        # However it is written, a receiver without a path of its own is one sink.
+        bare = not parts.path.strip("/") and not parts.query
+        return SinkConfig(name="", kind="http", url=settings.origin(target) if bare else target)
     meant = ""
     if target.startswith(("/", "~/", "./", "../")):
         meant = f"; did you mean file:{target}?"

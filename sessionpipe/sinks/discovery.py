@@ -148,7 +148,7 @@ def _capabilities(value: Any) -> tuple[str, ...]:
 def _events(url: str, endpoint: Any) -> str:
     """Where batches go: what the person named with a path, else what the receiver says."""
     base = origin(url)
-    if url.partition("?")[0].rstrip("/") != base:
+    if urlsplit(url).path.strip("/"):
         return url
     if not isinstance(endpoint, str) or not endpoint or len(endpoint) > 2048:
         return base + DEFAULT_EVENTS

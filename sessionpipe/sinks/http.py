@@ -203,6 +203,11 @@ def outcome(
             return Pause(f"HTTP 401: the receiver {told}{because}; {_resume(name)}")
         case 403 if said.get("reason") == "tier_above_max" and (tier := _tier(said)) is not None:
             return LowerTier(tier)
+        case 403 if said.get("reason") == "tier_above_max":
+            return Pause(
+                "HTTP 403: the receiver refuses this tier and does not say which it takes;"
+                f" `sessionpipe sinks set {name} --tier` with a lower one goes on"
+            )
         case 403:
             return Pause(f"HTTP 403: the receiver refuses this sink{because}; {_resume(name)}")
         case 404 | 405 | 410 as status:

@@ -15,6 +15,7 @@ import pytest
 from click.testing import Result
 
 from sessionpipe import config
+from sessionpipe.cli.sink_options import target_of
 from sessionpipe.config import Config, SinkConfig, load
 from sessionpipe.outbox import SinkState
 from sessionpipe.paths import config_dir
@@ -254,6 +255,11 @@ def test_two_sinks_never_share_a_file(run: Run, tmp_path: Path) -> None:
     (tmp_path / "alias").symlink_to(tmp_path)
     message = refused(run("sinks", "add", f"file:{tmp_path}/alias/log", "--name", "two"))
     assert "one writes to that file already" in message
+
+
+@pytest.mark.parametrize("written", ["/", ":443", ":443/"])
+def test_one_address_is_one_sink_however_it_is_written(written: str) -> None:
+    assert target_of(f"HTTPS://Board.example{written}") == target_of("https://board.example")
 
 
 def test_names_are_made_unique(run: Run, tmp_path: Path) -> None:

@@ -109,7 +109,8 @@ def test_where_batches_go(endpoint: Any, events: str) -> None:
 
 def test_an_address_with_a_path_is_where_batches_go_whatever_the_file_says() -> None:
     assert said(FULL, url="https://board.example/mine").events == "https://board.example/mine"
-    assert said(FULL, url="https://board.example/").events == "https://board.example/in"
+    for bare in ("https://board.example/", "https://board.example:443", "https://Board.example/"):
+        assert said(FULL, url=bare).events == "https://board.example/in"
 
 
 @pytest.mark.parametrize(
