@@ -28,6 +28,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
+from weakref import WeakSet
 
 import msgspec
 
@@ -48,11 +49,12 @@ from sessionpipe.outboxfile import (
     refuse_stump,
     release,
     reserve,
+    shm_of,
     sync,
     those_set_aside,
     wal_of,
 )
-from sessionpipe.pages import PAGE, Wal, copied
+from sessionpipe.pages import PAGE, Wal, copied, counted
 from sessionpipe.places import identity
 
 __all__ = ["SCHEMA_VERSION", "Damaged", "Outbox", "OutboxError", "Row", "SinkState", "encode"]
@@ -241,6 +243,22 @@ def _scrub(value: Any) -> Any:
     return value
 
 
+_open_here: WeakSet[Outbox] = WeakSet()
+_opening = threading.Lock()
+
+
+def _opened(outbox: Outbox) -> Outbox:
+    with _opening:
+        _open_here.add(outbox)
+    return outbox
+
+
+def _is_open_here(path: Path) -> bool:
+    """Whether this process has a connection to the outbox at ``path``."""
+    with _opening:
+        return any(one.path == path for one in _open_here)
+
+
 class Outbox:
     """One connection to the outbox, for one thread."""
 
@@ -251,15 +269,16 @@ class Outbox:
         self._file = identity(path)
 
     @classmethod
-    def open(cls, path: Path, *, examine: bool = True) -> Outbox:
+    def open(cls, path: Path) -> Outbox:
         """Open the outbox at ``path``, creating or migrating it; the folder must exist.
 
-        ``examine``: look whether its WAL is whole, which another connection of this process has done
-        already. Raises :class:`Damaged` when it is no whole outbox, and :class:`OutboxError` when it is
-        newer than this program, when something other than a file has its name, and when it cannot be
-        opened just now.
+        The first connection of a process looks whether the WAL is whole. Raises :class:`Damaged` when it is no
+        whole outbox, and :class:`OutboxError` when it is newer than this program, when something other than a
+        file has its name, and when it cannot be opened just now.
         """
         refuse_others(path)
+        # Looking opens the shared memory, and closing that would take another connection's locks away.
+        examine = not _is_open_here(path)
         try:
             guard = Guard(path.parent)
         except OSError as error:
@@ -275,7 +294,7 @@ class Outbox:
                 try:
                     return cls._connected(path, guard, examine=has_wal(path))
                 except Damaged:
-                    # Looked at only now, when no connection is open whose locks that would take away.
+                    # Whoever closes the last connection asks nobody, and takes the WAL away.
                     if not copied(path, wal_of(path)):
                         raise
                     return cls._connected(path, guard)
@@ -292,6 +311,7 @@ class Outbox:
         try:
             if examine:
                 wal = Wal(wal_of(path))
+                count = counted(wal, shm_of(path))
                 # The last connection to be closed empties the WAL, of which more can be salvaged than
                 # SQLite reads; one that only reads leaves it.
                 keeper = _reading(path, "mode=ro")
@@ -300,7 +320,7 @@ class Outbox:
             outbox = cls(connection, path, guard)
             outbox._prepare()
             if wal is not None:
-                outbox._compare(wal)
+                outbox._compare(wal, wal.last_commit if count is None else count)
         except BaseException as error:
             for one in (connection, keeper):
                 if one is not None:
@@ -313,7 +333,7 @@ class Outbox:
             raise
         if keeper is not None:
             keeper.close()
-        return outbox
+        return _opened(outbox)
 
     def _prepare(self) -> None:
         self._db.execute("PRAGMA journal_mode=WAL")
@@ -324,14 +344,14 @@ class Outbox:
         self._db.execute("PRAGMA secure_delete=ON")
         self._migrate()
 
-    def _compare(self, wal: Wal) -> None:
-        """Whether SQLite took everything that was committed to the WAL.
+    def _compare(self, wal: Wal, count: int) -> None:
+        """Whether SQLite took the ``count`` frames of the WAL that everybody was told of.
 
         What it cannot read it takes for a crash's torn end, and begins there anew: events would be gone
         without a word, and the numbers they had given again to others. A torn end has no commit in it.
         """
         busy, taken, _ = self._db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-        if wal.damaged or (not busy and taken < wal.last_commit):
+        if wal.damaged or (not busy and taken < count):
             raise Damaged(self.path, "its write-ahead log is not whole")
 
     @classmethod
@@ -356,11 +376,13 @@ class Outbox:
         if version > SCHEMA_VERSION:
             connection.close()
             raise OutboxError(_newer(path, version))
-        return cls(connection, path)
+        return _opened(cls(connection, path))
 
     def close(self) -> None:
         """Close the connection; the database stays consistent without it too."""
         self._db.close()
+        with _opening:
+            _open_here.discard(self)
         if self._guard is not None:
             self._guard.close()
 

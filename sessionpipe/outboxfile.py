@@ -114,6 +114,11 @@ def wal_of(path: Path) -> Path:
     return path.with_name(f"{path.name}-wal")
 
 
+def shm_of(path: Path) -> Path:
+    """The shared memory of the connections to the database at ``path``."""
+    return path.with_name(f"{path.name}-shm")
+
+
 def ready(path: Path) -> Path:
     """Where a whole new outbox waits to be given the name ``path`` (:mod:`sessionpipe.salvage`)."""
     return path.with_name(f"{path.name}.salvaged")
@@ -121,7 +126,7 @@ def ready(path: Path) -> Path:
 
 def companions(path: Path) -> list[Path]:
     """The names a database at ``path`` uses."""
-    return [path, wal_of(path), path.with_name(f"{path.name}-shm")]
+    return [path, wal_of(path), shm_of(path)]
 
 
 def sync(path: Path) -> None:

@@ -28,7 +28,7 @@ Value = int | float | str | bytes | None
 _MAGIC = b"SQLite format 3\0"
 #: A WAL's magic number says in which byte order its checksums add up.
 _ORDERS = {0x377F0682: "<", 0x377F0683: ">"}
-_WAL_HEADER, _FRAME_HEADER = 32, 24
+_WAL_HEADER, _FRAME_HEADER, _INDEX_HEADER = 32, 24, 48
 #: Kinds of b-tree pages that hold records: leaves of tables, and both kinds of an index's.
 _TABLE_LEAF, _INDEX_LEAF, _INDEX_INNER = 0x0D, 0x0A, 0x02
 #: No value of ours is longer; what says it is, is damaged.
@@ -66,6 +66,7 @@ class Wal:
     def __init__(self, path: Path) -> None:
         self.frames: list[Frame] = []
         self.damaged = False
+        self.salt = b""
         self._order = "<"
         try:
             self._content = read_file(path)
@@ -88,6 +89,7 @@ class Wal:
             self._read(header[16:24])
 
     def _read(self, salt: bytes) -> None:
+        self.salt = salt
         for offset in range(_WAL_HEADER, self.size - _FRAME_HEADER - PAGE + 1, _FRAME_HEADER + PAGE):
             page, commit = struct.unpack_from(">2I", self._content, offset)
             # What an earlier round left behind has another salt; between two of ours it is damage.
@@ -123,20 +125,43 @@ class Wal:
         return self._content[start : start + PAGE]
 
     def _sum(self, state: tuple[int, int], data: bytes) -> tuple[int, int]:
-        one, two = state
-        words = struct.unpack(f"{self._order}{len(data) // 4}I", data)
-        for even, odd in zip(words[::2], words[1::2], strict=True):
-            one = (one + even + two) & 0xFFFFFFFF
-            two = (two + odd + one) & 0xFFFFFFFF
-        return one, two
+        return _checksum(state, data, self._order)
+
+
+def _checksum(state: tuple[int, int], data: bytes, order: str) -> tuple[int, int]:
+    one, two = state
+    words = struct.unpack(f"{order}{len(data) // 4}I", data)
+    for even, odd in zip(words[::2], words[1::2], strict=True):
+        one = (one + even + two) & 0xFFFFFFFF
+        two = (two + odd + one) & 0xFFFFFFFF
+    return one, two
+
+
+def counted(wal: Wal, shm: Path) -> int | None:
+    """How many frames of a WAL count, by its shared memory; None when that says nothing about this WAL.
+
+    A writer writes the frames of a transaction first and lets them count last, and it lets none count any
+    more before it begins the WAL anew. Killed in between it leaves frames that look committed, of which
+    nobody was told that they are.
+    """
+    try:
+        header = read_file(shm)[: _INDEX_HEADER * 2]
+    except OSError:
+        return None
+    one, other = header[:_INDEX_HEADER], header[_INDEX_HEADER:]
+    if len(header) < _INDEX_HEADER * 2 or one != other:
+        return None
+    frames, salt = struct.unpack_from("=I", one, 16)[0], one[32:40]
+    if _checksum((0, 0), one[:40], "=") != struct.unpack_from("=2I", one, 40):
+        return None
+    if salt == wal.salt:
+        return int(frames)
+    begun_anew = int.from_bytes(salt[:4]) == (int.from_bytes(wal.salt[:4]) + 1) & 0xFFFFFFFF
+    return 0 if begun_anew else None
 
 
 def copied(path: Path, wal: Path) -> bool:
-    """Whether the database file has every page that was committed to its WAL, which is then of no more use.
-
-    Who begins the WAL anew says so in the shared memory before it writes the first frame: killed in between,
-    or on a full disk, it leaves a WAL that SQLite rightly reads nothing of.
-    """
+    """Whether the database file has every page that was committed to its WAL, which is then of no more use."""
     log = Wal(wal)
     frames = log.frames[: log.last_commit]
     if log.damaged or not all(frame.whole for frame in frames):

@@ -117,7 +117,7 @@ class Part(threading.Thread):
                 try:
                     if outbox is None:
                         # This thread's own connection.
-                        outbox = Outbox.open(self._worker.state.outbox, examine=False)
+                        outbox = Outbox.open(self._worker.state.outbox)
                     again, due_ms = self.step(outbox, now_ms(), force)
                     trouble.over()
                 except Exception as error:

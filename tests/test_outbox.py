@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from sessionpipe.outbox import SCHEMA_VERSION, Damaged, Outbox, OutboxError, encode
+from sessionpipe.outboxfile import wal_of
 
 
 @pytest.fixture
@@ -221,34 +222,68 @@ class TestOpening:
         assert victim.read_bytes() == b"p"
 
 
-# Cut short between what SQLite does first, which is to say in the shared memory that the WAL begins anew, and
-# the first byte of it: here because nothing can be written, as a kill does it in the same place.
+# A process that ends before, or right after, its transaction counts, as a kill or a full disk may have it. It is
+# another process than the one that has the outbox open all the time, and so keeps the shared memory.
 CUT_SHORT = """
 import os, resource, signal, sys
 from pathlib import Path
 from sessionpipe.outbox import Outbox
+from sessionpipe.outboxfile import shm_of
 
-outbox = Outbox.open(Path(sys.argv[1]))
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
-try:
+path, how = Path(sys.argv[1]), sys.argv[2]
+outbox = Outbox.open(path)
+
+def record(events):
     with outbox.transaction() as tx:
-        tx.save(tx.session("codex", "cut short", 1))
-finally:
+        session = tx.session("codex", "cut short", 1)
+        for _ in range(events):
+            tx.append(session, "turn.started", 5, 1, b"x" * 5000)
+        tx.save(session)
+
+if how == "before its first frame":
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+    try:
+        record(1)
+    finally:
+        os._exit(0)
+record(1)
+with shm_of(path).open("r+b") as file:
+    counts = file.read(96)  # how many frames of the WAL, said twice
+    record(9)
+    file.seek(0)
+    file.write(counts)
+    file.flush()
     os._exit(0)
 """
+OPEN = "import sys; from pathlib import Path; from sessionpipe.outbox import Outbox; Outbox.open(Path(sys.argv[1]))"
 
 
-def test_a_wal_that_was_about_to_begin_anew_is_no_damage(outbox: Outbox, path: Path) -> None:
-    record(outbox, "s", b"{}")
-    busy, frames, copied = outbox._db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-    assert not busy and frames == copied > 0
-    subprocess.run([sys.executable, "-c", CUT_SHORT, path], check=True)
-    assert outbox._db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()[1] == 0
-    other = Outbox.open(path)
-    record(other, "s", b"{}")
-    other.close()
-    assert outbox.count() == (2, 1)
+class TestCutShort:
+    """Frames that look committed, and were not."""
+
+    def elsewhere(self, code: str, *words: object) -> None:
+        subprocess.run([sys.executable, "-c", code, *map(str, words)], check=True)
+
+    def test_before_the_wal_was_begun_anew(self, outbox: Outbox, path: Path) -> None:
+        record(outbox, "s", b"{}")
+        _, frames, copied = outbox._db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        assert frames == copied > 0
+        self.elsewhere(CUT_SHORT, path, "before its first frame")
+        assert outbox._db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()[1] == 0
+        self.elsewhere(OPEN, path)
+        assert outbox.count() == (1, 1)
+
+    def test_behind_the_frames_of_a_transaction(self, outbox: Outbox, path: Path) -> None:
+        record(outbox, "s", b"{}")
+        before = wal_of(path).stat().st_size
+        self.elsewhere(CUT_SHORT, path, "behind its last frame")
+        assert wal_of(path).stat().st_size > before
+        self.elsewhere(OPEN, path)
+        # A shorter one over it, and what is left of the longer one behind that.
+        record(outbox, "s", b"{}")
+        self.elsewhere(OPEN, path)
+        assert outbox.count() == (3, 2)
 
 
 def test_one_that_is_only_locked_is_not_to_be_moved_away(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
