@@ -109,7 +109,7 @@ class Goal:
         from sessionpipe.config import ConfigError
 
         self.note_attempts(outbox)
-        if not self._taken(outbox) or outbox.owes_reads(self._taken_ms):
+        if not self._recorded(outbox):
             return False
         try:
             return all(self._tried(row) or not owed for _, row, owed in self._owed(outbox, stdout=stdout))
@@ -121,14 +121,14 @@ class Goal:
         from sessionpipe.config import ConfigError
 
         left: list[str] = []
-        taken = outbox is not None and self._taken(outbox)
-        if not taken and self._names:
+        recorded = outbox is not None and self._recorded(outbox)
+        if self._names:
             left.append(f"{len(self._names)} job{'s' * (len(self._names) != 1)} not recorded yet")
         if outbox is None:
             if os.path.lexists(self._outbox):
                 left.append("the outbox cannot be read just now; `sessionpipe status` says more")
             return left
-        if taken and outbox.owes_reads(self._taken_ms):
+        if not self._names and not recorded:
             left.append("a transcript is still being waited for")
         try:
             for sink, row, owed in self._owed(outbox):
@@ -155,14 +155,16 @@ class Goal:
         except ConfigError:
             return False
 
-    def _taken(self, outbox: Outbox) -> bool:
+    def _recorded(self, outbox: Outbox) -> bool:
+        """Whether the jobs are taken and the transcripts they owe are read: then it is known how far to go."""
         while self._names and not self._spool.there(self._names[0]):
             self._names.popleft()
         if self._names:
             return False
-        if self._position is None:
-            self._position, self._taken_ms = outbox.last_position(), now_ms()
-        return True
+        self._taken_ms = self._taken_ms or now_ms()
+        if self._position is None and not outbox.owes_reads(self._taken_ms):
+            self._position = outbox.last_position()
+        return self._position is not None
 
     def _upto(self, outbox: Outbox) -> int:
         return outbox.last_position() if self._position is None else self._position

@@ -1,8 +1,8 @@
 """The outbox: one SQLite database that holds events and everything that must change with them.
 
 Events are rows that are only ever inserted; a trigger refuses any other change except through
-:meth:`Outbox.rewrite`, :meth:`Outbox.forget` and :meth:`Outbox.prune`. ``position`` is the global order
-and is never used twice; ``seq`` counts per (harness, session) from 0 (protocol §3). Bodies are always the tier-3
+:meth:`Outbox.rewrite`, :meth:`Outbox.forget` and :meth:`Outbox.prune`. ``position`` is the global
+order and is never used twice; ``seq`` counts per (harness, session) from 0 (protocol §3). Bodies are always the tier-3
 form, already redacted; each row says by which version of ``secrets@1``.
 
 Durability: WAL with ``synchronous=FULL``, so a commit that returned survives a power cut. One
@@ -35,6 +35,7 @@ import msgspec
 from sessionpipe import faults
 from sessionpipe.outboxfile import (
     PATIENCE_S,
+    RESERVE,
     Damaged,
     Guard,
     OutboxError,
@@ -266,7 +267,8 @@ class Outbox:
         self._db = connection
         self.path = path
         self._guard = guard
-        self._file = identity(path)
+        #: Which file is open.
+        self.file = identity(path)
 
     @classmethod
     def open(cls, path: Path) -> Outbox:
@@ -284,6 +286,28 @@ class Outbox:
         except OSError as error:
             raise OutboxError(f"{path.parent} cannot be opened ({error.strerror})") from error
         try:
+            return cls._open(path, guard, examine=examine)
+        except OutboxError as error:
+            # On a full disk not even its shared memory can be made. What is kept free is large enough
+            # for that, and for some of it to be kept again.
+            if isinstance(error, Damaged) or not full(error.__cause__ or error, path) or not release(path):
+                guard.close()
+                raise
+        except BaseException:
+            guard.close()
+            raise
+        try:
+            outbox = cls._open(path, guard, examine=examine)
+        except BaseException:
+            guard.close()
+            raise
+        with suppress(OSError):
+            reserve(path, RESERVE // 2)
+        return outbox
+
+    @classmethod
+    def _open(cls, path: Path, guard: Guard, *, examine: bool) -> Outbox:
+        try:
             if os.path.lexists(path) and not (examine and has_wal(path)):
                 with guard.shared():
                     if os.path.lexists(path):
@@ -298,11 +322,9 @@ class Outbox:
                     if not copied(path, wal_of(path)):
                         raise
                     return cls._connected(path, guard)
-        except BaseException as error:
-            guard.close()
-            if isinstance(error, OSError):
-                raise OutboxError(f"the outbox {path} cannot be made ({error.strerror or error})") from error
-            raise
+        except (OSError, sqlite3.Error) as error:
+            why = error.strerror if isinstance(error, OSError) else None
+            raise OutboxError(f"the outbox {path} cannot be made just now ({why or error})") from error
 
     @classmethod
     def _connected(cls, path: Path, guard: Guard, *, examine: bool = False) -> Outbox:
@@ -388,7 +410,7 @@ class Outbox:
 
     def still_there(self) -> bool:
         """Whether what is open is still what others would open."""
-        return self._file == identity(self.path)
+        return self.file == identity(self.path)
 
     def interrupt(self) -> None:
         """Make another thread's statement on this connection end with an error."""
@@ -711,7 +733,7 @@ class Outbox:
         try:
             return self._forget(harness, session_id, now_ms, ruleset, body)
         except sqlite3.OperationalError as error:
-            if not (full(error) and release(self.path)):
+            if not (full(error, self.path) and release(self.path)):
                 raise
         while self._erase_some(harness, session_id):
             faults.point("forget.erased_some")

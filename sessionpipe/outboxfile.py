@@ -19,12 +19,14 @@ from pathlib import Path
 
 from sessionpipe import faults
 from sessionpipe.pages import PAGE
-from sessionpipe.places import describe
+from sessionpipe.places import describe, room
 
 #: How long the lock of another process is waited for.
 PATIENCE_S = 30.0
 #: Kept free on the disk, so that on a full one something can still be erased, and room made.
 RESERVE = 2 << 20
+#: What SQLite needs to open a database in WAL mode, and a little more.
+_SHARED_MEMORY = 64 << 10
 #: What SQLite says of the file itself: bytes that are no database, or no whole one.
 _DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 #: Two rows for one place: a page that went back to what it was, and a counter with it.
@@ -56,9 +58,14 @@ def damage(error: BaseException | None) -> str | None:
     return "its counters contradict its events" if code in _CONTRADICTION else None
 
 
-def full(error: BaseException) -> bool:
-    """Whether ``error`` is SQLite's that there is no room on the disk."""
-    return (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF == sqlite3.SQLITE_FULL
+def full(error: BaseException, path: Path) -> bool:
+    """Whether ``error``, met at the outbox at ``path``, is SQLite's that there is no room on the disk."""
+    code = (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
+    # Where it cannot make its shared memory it speaks of input and output only.
+    no_room = (room(path.parent) or 0) < _SHARED_MEMORY
+    return code == sqlite3.SQLITE_FULL or (
+        no_room and code in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN)
+    )
 
 
 class Guard:
@@ -204,16 +211,16 @@ def refuse_stump(path: Path) -> None:
         raise Damaged(path, "it is no whole database")
 
 
-def reserve(path: Path) -> None:
-    """Keep some room free on the disk, for :func:`release`. Raises OSError when there is none."""
+def reserve(path: Path, size: int = RESERVE) -> None:
+    """Keep some room free on the disk, for :func:`release`. Raises OSError when there is not so much."""
     kept = _reserve_of(path)
     with suppress(FileNotFoundError):
-        if kept.lstat().st_size == RESERVE:
+        if kept.lstat().st_size >= size:
             return
         kept.unlink()
     fd = os.open(kept, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
-        os.posix_fallocate(fd, 0, RESERVE)
+        os.posix_fallocate(fd, 0, size)
     except OSError:
         kept.unlink(missing_ok=True)
         raise

@@ -89,19 +89,13 @@ class Upkeep(Part):
 
     def _do_one(self, outbox: Outbox, now_ms: int) -> bool:
         """One small thing of what is to be done, the most urgent first; whether there may be more."""
-        retention = self._retention()
-        if retention is not None:
-            over = retention.max_bytes is not None and outbox.occupied() > retention.max_bytes
-            if over and self._let_go(outbox, retention, now_ms):
-                return True
-            self._say()
-            if self._pruning is not None or _due(outbox, "pruned_ms", HOUR_MS, now_ms):
-                return self._prune(outbox, retention, now_ms)
         free = room(outbox.path.parent)
         tight = free is not None and free < _TIGHT
-        if self._much_is_empty(outbox, tight) and _in_need(outbox, outbox.shrink):
+        if self._make_room(outbox, now_ms, tight):
             if tight:
-                outbox.checkpoint()  # The disk has it back only once the WAL is through.
+                # Nothing is erased, and nothing given back, before the WAL is through; and it would
+                # itself take the room that is left.
+                outbox.checkpoint()
             return True
         if not tight and outbox.still_there():
             reserve(outbox.path)
@@ -110,6 +104,18 @@ class Upkeep(Part):
             outbox.remember("checked_ms", now_ms)
             return True
         return False
+
+    def _make_room(self, outbox: Outbox, now_ms: int, tight: bool) -> bool:
+        retention = self._retention()
+        if retention is not None:
+            over = retention.max_bytes is not None and outbox.occupied() > retention.max_bytes
+            if over and self._let_go(outbox, retention, now_ms):
+                return True
+            self._say()
+            if self._pruning is not None or _due(outbox, "pruned_ms", HOUR_MS, now_ms):
+                self._prune(outbox, retention, now_ms)
+                return True
+        return self._much_is_empty(outbox, tight) and _in_need(outbox, outbox.shrink)
 
     def _let_go(self, outbox: Outbox, retention: Retention, now_ms: int) -> bool:
         gone, lost = _in_need(outbox, lambda: outbox.prune_oldest(retention.sinks, now_ms))
@@ -128,7 +134,7 @@ class Upkeep(Part):
             )
         self._lost.clear()
 
-    def _prune(self, outbox: Outbox, retention: Retention, now_ms: int) -> bool:
+    def _prune(self, outbox: Outbox, retention: Retention, now_ms: int) -> None:
         rows = {sink.name: sink.position for sink in outbox.sinks()}
         # A sink whose row is not made yet is to get everything.
         past = [rows.get(name, 0) for name in retention.sinks]
@@ -138,11 +144,10 @@ class Upkeep(Part):
         _, position = _in_need(outbox, lambda: outbox.prune(before, up_to, after))
         if position < up_to:
             self._pruning = position
-            return True
+            return
         self._pruning = None
         live.prune(self._worker.state)  # What only a reader of a stream looks at, and not for long.
         outbox.remember("pruned_ms", now_ms)
-        return True
 
     @staticmethod
     def _much_is_empty(outbox: Outbox, tight: bool) -> bool:
@@ -155,7 +160,7 @@ def _in_need(outbox: Outbox, erase: Callable[[], _T]) -> _T:
     try:
         return erase()
     except sqlite3.OperationalError as error:
-        if not (full(error) and release(outbox.path)):
+        if not (full(error, outbox.path) and release(outbox.path)):
             raise
     return erase()
 

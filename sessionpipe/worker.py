@@ -402,7 +402,7 @@ class Worker:
             outbox = None
             try:
                 outbox = self._whole()
-                self._outbox_file = identity(self.state.outbox)
+                self._outbox_file = outbox.file
                 intake = Intake(
                     outbox,
                     spool,
@@ -417,13 +417,15 @@ class Worker:
             except Exception as error:
                 if outbox is not None:
                     outbox.close()
-                if last or not patient:
+                why = damage(error)
+                if last or not (patient or why):
                     raise
+                if why:
+                    self.damaged(why)
+                    continue
                 pause, line = trouble.add(error)
                 if line:
                     self.trouble(line)
-                if why := damage(error):
-                    self.damaged(why)
                 again_at = time.monotonic() + pause
                 while (left := again_at - time.monotonic()) > 0:
                     self._sleep(left)

@@ -30,7 +30,7 @@ from sessionpipe.config import FILE, ConfigError, load
 from sessionpipe.install.netfs import network_file_system
 from sessionpipe.liveness import worker_alive
 from sessionpipe.outbox import Damaged
-from sessionpipe.outboxfile import companions, those_set_aside
+from sessionpipe.outboxfile import companions, damage, those_set_aside
 from sessionpipe.paths import State
 from sessionpipe.salvage import Salvage
 from sessionpipe.spool import Spool
@@ -209,8 +209,11 @@ def _outbox(place: State) -> Iterator[Finding]:
         yield Finding("outbox", "fail", f"{place.outbox} is damaged: {error.why}", "sessionpipe flush")
         return
     except Fail as error:
-        # Where it points to doctor, that is here.
-        yield Finding("outbox", "fail", error.message.partition("; `sessionpipe doctor`")[0])
+        if why := damage(error.__cause__):
+            yield Finding("outbox", "fail", f"{place.outbox} is damaged: {why}", "sessionpipe flush")
+        else:
+            # Where it points to doctor, that is here.
+            yield Finding("outbox", "fail", error.message.partition("; `sessionpipe doctor`")[0])
         return
     yield Finding("outbox", "ok", f"whole: {count(events, 'event')} of {count(sessions, 'session')}")
 

@@ -18,13 +18,13 @@ from sessionpipe.cli.common import Fail, config_path, printable, reason, state
 from sessionpipe.cli.render import session_name
 from sessionpipe.cli.resolve import resolve
 from sessionpipe.cli.rouse import rouse
-from sessionpipe.cli.store import looking
+from sessionpipe.cli.store import looking, unreadable
 from sessionpipe.clock import now_ms
 from sessionpipe.config import Config, ConfigError, SinkConfig, load
 from sessionpipe.live import unmark
 from sessionpipe.log import drop as drop_lines
 from sessionpipe.outbox import Outbox, OutboxError, SinkState, encode
-from sessionpipe.outboxfile import companions, those_set_aside
+from sessionpipe.outboxfile import companions, damage, those_set_aside
 from sessionpipe.places import read_file
 from sessionpipe.privacy.secrets import RULESET
 from sessionpipe.protocol import PROTOCOL, new_id, rfc3339, short_id
@@ -69,6 +69,8 @@ def forget(session: str, yes: bool) -> None:
         gone = truncate(outbox)
         known = {sink.name: sink for sink in outbox.sinks()}
     except (OutboxError, sqlite3.DatabaseError) as error:
+        if damage(error):
+            raise unreadable(place, error) from error
         raise Fail(f"the outbox {place.outbox} cannot be written ({error}); nothing is erased") from error
     finally:
         outbox.close()

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.bed import Bed
+from tests.e2e.forked import Forked
 from tests.e2e.machine import Machine
 
 
@@ -15,3 +17,15 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
     machine = Machine(tmp_path)
     yield machine
     machine.stop()
+
+
+@pytest.fixture(scope="module")
+def forked() -> Iterator[Forked]:
+    forked = Forked()
+    yield forked
+    forked.close()
+
+
+@pytest.fixture
+def bed(tmp_path: Path, forked: Forked) -> Bed:
+    return Bed(tmp_path / "bed", forked)

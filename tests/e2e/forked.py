@@ -12,15 +12,19 @@ import json
 import os
 import pkgutil
 import re
+import resource
 import subprocess
 import sys
 import time
 import traceback
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
 import sessionpipe
+from sessionpipe import faults, flush, hook, outbox, worker
 from sessionpipe.adapters import registry
+from sessionpipe.cli import cli
 from sessionpipe.privacy.secrets import redact
 
 #: Modules that are run rather than imported, and those the commands here have nothing to do with.
@@ -39,10 +43,15 @@ class Forked:
             cwd=Path(__file__).resolve().parents[2],
         )
 
-    def run(self, *argv: str, env: dict[str, str], fault: str = "", said: Path) -> int:
-        """``sessionpipe ARGV`` under ``env`` and a fault; what it prints goes to the file ``said``."""
+    def run(self, *argv: str, env: dict[str, str], said: Path, **how: Any) -> int:
+        """``sessionpipe ARGV`` under ``env``; what it prints goes to the file ``said``.
+
+        ``hook HARNESS EVENT`` is the hook, with the file ``stdin`` as its standard input. ``fault`` is a
+        fault point, ``uid`` the user it runs as, ``fsize`` how large a file it may write at most,
+        ``patience`` how long a flush tries, ``busy`` how long a lock is waited for, in seconds.
+        """
         stdin, stdout = self._pipes()
-        stdin.write(json.dumps({"argv": argv, "env": env, "fault": fault, "said": str(said)}) + "\n")
+        stdin.write(json.dumps({"argv": argv, "env": env, "said": str(said), **how}) + "\n")
         stdin.flush()
         return int(stdout.readline())
 
@@ -78,22 +87,32 @@ def _be(request: dict[str, Any]) -> None:
     """Be the command that is asked for; never returns."""
     code = 1
     try:
-        null = os.open(os.devnull, os.O_RDWR)
+        given = os.open(request.get("stdin", os.devnull), os.O_RDONLY)
         out = os.open(request["said"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        for fd, other in ((0, null), (1, out), (2, out)):
+        for fd, other in ((0, given), (1, out), (2, out)):
             os.dup2(other, fd)
         os.environ.clear()
         os.environ.update(request["env"])
         os.umask(0o077)
-        from sessionpipe import faults, worker
-
-        faults.arm(request["fault"])
+        if (fsize := request.get("fsize")) is not None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (fsize, fsize))
+        if (uid := request.get("uid")) is not None:
+            os.setgroups([])
+            os.setgid(uid)
+            os.setuid(uid)
+        faults.arm(request.get("fault", ""))
+        if (busy := request.get("busy")) is not None:
+            outbox.PATIENCE_S = busy
+        if (patience := request.get("patience")) is not None:
+            flush.flush.__defaults__ = (patience,)
         if request["argv"] == ["worker"]:
             worker.LINGER_S = 0.0  # Nothing more comes.
             code = worker.main()
+        elif request["argv"][0] == "hook":
+            code = 0
+            with suppress(BaseException):  # As it does itself, where it is the program.
+                hook.main(request["argv"])
         else:
-            from sessionpipe.cli import cli
-
             cli(request["argv"], prog_name="sessionpipe")
     except SystemExit as error:
         code = int(error.code or 0)

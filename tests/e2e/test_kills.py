@@ -11,7 +11,7 @@ import os
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,67 +22,13 @@ from sessionpipe.outboxfile import those_set_aside
 from sessionpipe.protocol import rfc3339
 from sessionpipe.spool import Spool
 from tests.delivery.events import START, lines, record
+from tests.e2e.bed import SESSION, Bed
 from tests.e2e.forked import Forked
-from tests.e2e.machine import Machine
 from tests.test_faults import points
 
-SESSION = "3f0c2f2e-6a51-4d7b-9a55-0d3c5f1f5a10"
 CALLS = ("toolu_1", "toolu_2")
 #: More passings than any of these runs has.
 ENOUGH = 40
-
-
-@pytest.fixture(scope="module")
-def forked() -> Iterator[Forked]:
-    forked = Forked()
-    yield forked
-    forked.close()
-
-
-class Bed(Machine):
-    """A machine whose commands are forked."""
-
-    def __init__(self, root: Path, forked: Forked) -> None:
-        root.mkdir()
-        super().__init__(root)
-        self._forked = forked
-        self.out = root / "events.ndjson"
-        self.config.mkdir()
-
-    def settings(self, more: str = "", retention: str = "") -> None:
-        sink = f'[[sinks]]\nname = "notes"\nkind = "file"\npath = "{self.out}"\ntier = 3\n{more}'
-        (self.config / "config.toml").write_text(retention + sink)
-
-    def run(self, *argv: str, fault: str = "") -> int:
-        return self._forked.run(
-            *argv, env=self.environment(SESSIONPIPE_NO_WORKER="1"), fault=fault, said=self.root / "said"
-        )
-
-    def said(self) -> str:
-        return (self.root / "said").read_text()
-
-    def finish(self, *argv: str) -> None:
-        assert self.run(*argv) == 0, self.said()
-
-    def put(self, event: str, at_ms: int, **payload: Any) -> None:
-        """A job as a hook leaves it."""
-        body = {
-            "session_id": SESSION,
-            "transcript_path": str(self.transcript),
-            "cwd": "/nowhere",
-            "hook_event_name": event,
-            **payload,
-        }
-        header = f"v=1\0harness=claude-code\0event={event}\0at_ms={at_ms}\0cwd=/nowhere\0ppid=1\0\0"
-        spool = Spool(self.state.spool)
-        self.state.root.mkdir(mode=0o700, exist_ok=True)
-        spool.prepare()
-        name = f"{at_ms:020d}-1-{len(spool.names()):08x}.job"
-        (spool.new / name).write_bytes(header.encode() + json.dumps(body).encode())
-
-    @property
-    def transcript(self) -> Path:
-        return self.home / ".claude" / "projects" / "-w" / f"{SESSION}.jsonl"
 
 
 class Scene(NamedTuple):
