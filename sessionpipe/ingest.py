@@ -36,6 +36,7 @@ from sessionpipe.redaction import redact, redact_value
 from sessionpipe.spool import Job
 from sessionpipe.stream.frames import Chunk, End, Frame, Gap, Incoming
 from sessionpipe.stream.front import Report
+from sessionpipe.terminal import printable_json
 from sessionpipe.wake import wake
 
 if TYPE_CHECKING:
@@ -443,7 +444,8 @@ class Printer:
         self._print(self._normalizer.finish())
 
     def _print(self, events: list[Event]) -> None:
-        data = memoryview(b"".join(encode(redacted(event)) + b"\n" for event in events))
+        lines = (printable_json(encode(redacted(event)).decode()) for event in events)
+        data = memoryview("".join(f"{line}\n" for line in lines).encode())
         while data and not (self.closed or self._broken):
             try:
                 data = data[os.write(1, data) :]

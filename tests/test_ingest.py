@@ -16,7 +16,7 @@ from sessionpipe.harnesses.files import Files
 from sessionpipe.harnesses.pi_lines import Lines
 from sessionpipe.harnesses.pi_stream import parse
 from sessionpipe.harnesses.transcripts import Cursor
-from sessionpipe.ingest import Store, redacted
+from sessionpipe.ingest import Printer, Store, redacted
 from sessionpipe.intake import map_job, record_drafts
 from sessionpipe.outbox import Outbox, Session
 from sessionpipe.paths import State, config_dir, make_private
@@ -435,6 +435,17 @@ def test_no_credential_reaches_the_disk_or_the_printed_events(state: State) -> N
     printed = [json.dumps(redacted(event)) for event in parse(lines)]
     assert len(printed) == 7
     assert not any(secret in one or "hunter" in one for one in printed)
+
+
+# --- printed events ---------------------------------------------------------------------------------
+
+
+def test_what_a_terminal_would_obey_is_escaped_and_reads_the_same(capfd: pytest.CaptureFixture[str]) -> None:
+    evil = "\x9b2J\x7f\u202e\u2028"
+    Printer().feed([line("message_end", message={"role": "assistant", "content": evil})])
+    (printed,) = capfd.readouterr().out.splitlines()
+    assert printed.isascii()
+    assert json.loads(printed)["text"] == evil
 
 
 # --- nothing lost in silence ------------------------------------------------------------------------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,9 +12,9 @@ from typing import IO, Any, NoReturn
 import click
 
 from sessionpipe.paths import State, config_dir, state_dir
-
-# C0 and C1 controls, DEL, and the bidirectional overrides that can reorder a line on a terminal.
-_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+from sessionpipe.terminal import printable as printable
+from sessionpipe.terminal import printable_json as printable_json
+from sessionpipe.terminal import printable_text as printable_text
 
 
 class Fail(click.ClickException):
@@ -25,22 +24,6 @@ class Fail(click.ClickException):
 
     def show(self, file: IO[Any] | None = None) -> None:
         click.echo(f"sessionpipe: {printable(self.message)}", file=file or sys.stderr)
-
-
-def printable(text: object) -> str:
-    """``text`` in one line without control characters: safe for a terminal whatever wrote it."""
-    line = _CONTROLS.sub(" ", str(text))
-    return line.encode("utf-8", "replace").decode("utf-8")
-
-
-def printable_text(text: str) -> str:
-    """``text`` with its lines, and a mark in place of whatever else a terminal would obey."""
-    text = _CONTROLS.sub(_marked, text.replace("\r\n", "\n"))
-    return text.encode("utf-8", "replace").decode("utf-8")
-
-
-def _marked(found: re.Match[str]) -> str:
-    return found[0] if found[0] in "\n\t" else "\ufffd"
 
 
 @contextlib.contextmanager
@@ -83,11 +66,6 @@ def echo_json(value: object) -> None:
 
         text = json.dumps(value, indent=2)
     click.echo(printable_json(text))
-
-
-def printable_json(text: str) -> str:
-    """JSON with those characters escaped that JSON leaves as they are and a terminal obeys."""
-    return _CONTROLS.sub(lambda found: "\n" if found[0] == "\n" else f"\\u{ord(found[0]):04x}", text)
 
 
 def unexpected(error: Exception) -> int:

@@ -13,7 +13,7 @@ import click
 import msgspec
 
 from sessionpipe.adapters import registry
-from sessionpipe.cli.common import printable, state, usage, watching
+from sessionpipe.cli.common import printable, printable_json, state, usage, watching
 from sessionpipe.cli.render import colour_wanted, columns_of, line, paint
 from sessionpipe.cli.resolve import resolve
 from sessionpipe.cli.store import looking
@@ -96,7 +96,7 @@ def _shower(as_json: bool) -> Callable[[dict[str, Any]], None]:
     if as_json:
 
         def show_json(event: dict[str, Any]) -> None:
-            out.buffer.write(msgspec.json.encode(event) + b"\n")
+            out.buffer.write(printable_json(msgspec.json.encode(event).decode()).encode() + b"\n")
             out.buffer.flush()
 
         return show_json

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from typing import ClassVar
 
 from sessionpipe.delivery.batch import Batch, Limits
 from sessionpipe.delivery.outcome import Acked, Outcome, Pause
 from sessionpipe.sinks.base import Sink
-
-# DEL and the C1 controls, which JSON does not escape and a terminal obeys.
-_CONTROLS = re.compile(rb"\xc2[\x80-\x9f]|\x7f")
+from sessionpipe.terminal import printable_json
 
 
 class StdoutSink(Sink):
@@ -27,7 +24,7 @@ class StdoutSink(Sink):
         return Limits(max_events=200, max_bytes=1 << 20)
 
     def send(self, batch: Batch) -> Outcome:
-        text = b"".join(_printable(event) + b"\n" for event in batch.events)
+        text = "".join(f"{printable_json(event.decode())}\n" for event in batch.events).encode()
         fd = sys.stdout.fileno() if self._fd is None else self._fd
         try:
             view = memoryview(text)
@@ -37,7 +34,3 @@ class StdoutSink(Sink):
             # Whoever read it is gone. The next process has its own stdout, so this pause is not kept.
             return Pause(f"stdout is closed ({error.strerror})", lasting=False)
         return Acked()
-
-
-def _printable(event: bytes) -> bytes:
-    return _CONTROLS.sub(lambda found: rb"\u00%02x" % found[0][-1], event)

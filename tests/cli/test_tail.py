@@ -76,6 +76,14 @@ def test_json_is_the_filtered_event_itself(run: Any, recorder: Any) -> None:
     assert "input" not in reduced["data"]
 
 
+def test_json_holds_nothing_that_a_terminal_obeys(run: Any, recorder: Any) -> None:
+    evil = "\x9b2J\x7f\u202e"
+    recorder.add("one", "tool.ended", {**BASH, "error": evil})
+    (printed,) = shown(run, "--json")
+    assert printed.isascii()
+    assert json.loads(printed)["data"]["error"] == evil
+
+
 def test_the_last_twenty_are_shown_and_all_on_request(run: Any, recorder: Any) -> None:
     for _ in range(30):
         recorder.add("one", "session.started", {"source": "startup"})

@@ -24,12 +24,12 @@ def test_one_event_a_line() -> None:
 
 def test_what_a_terminal_would_obey_is_escaped_and_reads_the_same() -> None:
     reading, writing = os.pipe()
-    StdoutSink(writing).send(batch("\x9b31m\x7f é \u0080"))
+    StdoutSink(writing).send(batch("\x9b31m\x7f é \u0080 \u202e"))
     os.close(writing)
     with os.fdopen(reading, "rb") as out:
         line = out.read()
-    assert not any(0x7F <= ord(c) <= 0x9F for c in line.decode())
-    assert json.loads(line) == {"t": "\x9b31m\x7f é \u0080"}
+    assert not any(0x7F <= ord(c) <= 0x9F or c == "\u202e" for c in line.decode())
+    assert json.loads(line) == {"t": "\x9b31m\x7f é \u0080 \u202e"}
 
 
 def test_a_reader_that_left_ends_it_for_this_process_only() -> None:
