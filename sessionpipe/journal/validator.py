@@ -59,7 +59,7 @@ RULES: Mapping[str, str] = {
     "bundle-missing": "the folder is there",
     "session-missing": "the bundle has a session folder",
     "path-outside": "a path in the manifest stays inside the bundle",
-    "file-missing": "binding.json, entries.ndjson and events.ndjson are there (manifest.json: a warning)",
+    "file-missing": "entries.ndjson and events.ndjson are there (manifest.json, binding.json: a warning)",
     "file-type": "a file is a regular file and a folder a folder, never a link",
     "file-unreadable": "this person may read it",
     "manifest-invalid": "manifest.json has its schema and fields",
@@ -303,7 +303,9 @@ class _Session:
             if error.why == "missing" and self._may_be_missing(name):
                 return None
             if name != CAPTURE:  # Of that one its verdict tells.
-                self._add(f"file-{error.why}", name, str(error))
+                # Whose history it is, nothing in the history depends on.
+                warn = name == BINDING and error.why == "missing"
+                self._add(f"file-{error.why}", name, str(error), warn=warn)
             if name in (EVENTS, ENTRIES):
                 self._tally.damaged(f"{name}: {error}")
             return None
@@ -408,7 +410,7 @@ class _Session:
         self._tally.damaged(f"{name}, line {line.number}: it can't be read")
 
     def _after_end(self, name: str, line: Line, record: Mapping[str, Any]) -> None:
-        if self._end is not None and (at := parse_time(record["at"])) is not None and at > self._end:
+        if self._end is not None and (at := parse_time(record.get("at"))) is not None and at > self._end:
             self._add("changed-after-end", name, f"it is of {record['at']}, after the run's end", line.number)
 
     # -- entries.ndjson --
@@ -454,22 +456,21 @@ class _Session:
             else:
                 self._unread += 1
                 self._damaged(EVENTS, line)
-            if wrong:
+            kind, payload = record.get("type"), record.get("payload")
+            if not isinstance(kind, str) or not isinstance(payload, dict):
                 continue
             self._after_end(EVENTS, line, record)
-            event = EVENT_TYPES.get(record["type"])
+            event = EVENT_TYPES.get(kind)
             if event is None:
                 self._counts["unknown"] += 1
                 continue
-            self._counts[record["type"]] += 1
+            self._counts[kind] += 1
             self._payload(line, record, event)
-            missing = [name for name in event.ids if name not in record]
-            if missing:
-                message = f"{record['type']} without {' and '.join(missing)}"
-                self._add("correlation-id", EVENTS, message, line.number)
-                if event.id in missing:
-                    continue
-            self._span(line, record, event)
+            if missing := [name for name in event.ids if name not in record]:
+                self._add("correlation-id", EVENTS, f"{kind} without {' and '.join(missing)}", line.number)
+            # Whatever else is wrong with a start, what follows it did not begin without one.
+            if isinstance(record.get(event.id), str):
+                self._span(line, record, event)
 
     def _sequence(self, line: Line, seq: int) -> None:
         last, unread = self._tally.last_seq, self._unread
@@ -517,7 +518,7 @@ class _Session:
         about = f"{event.id.removesuffix('Id')} {record[event.id]}"
         span = self._open.get(key)
         ids = tuple(record.get(name) for name in event.ids[:-1])
-        owner = (record["nodeId"], record["attemptId"])
+        owner = (record.get("nodeId"), record.get("attemptId"))
         if event.of is None:
             # Providers use a tool call's id again; turns and messages are numbered by the recorder.
             if span or (key in self._ended and start != "tool_execution_started"):
@@ -532,9 +533,9 @@ class _Session:
             else:
                 self._add("start-missing", EVENTS, f"{record['type']}: {about} was not started", line.number)
             return
-        if owner != span.owner or any(
-            None not in (mine, began) and mine != began for mine, began in zip(ids, span.ids, strict=True)
-        ):
+        # Of what is missing at one end another rule tells.
+        pairs = zip((*owner, *ids), (*span.owner, *span.ids), strict=True)
+        if any(None not in (mine, began) and mine != began for mine, began in pairs):
             message = f"{about} has another owner than at its start (line {span.line})"
             self._add("owner-changed", EVENTS, message, line.number)
         if event.ends:
