@@ -35,8 +35,9 @@ class Step(NamedTuple):
     """What a step came to.
 
     ``progress``: something changed, another step may do more at once. ``wait_until_ms``: when there
-    is something to try again (epoch ms); None when nothing is owed. ``connect_failed``: whether the
-    receiver could not even be reached from this process; None when that was not tried.
+    is something to try again (epoch ms); None when nothing is owed, or this process can't pay it.
+    ``connect_failed``: whether the receiver could not even be reached from this process; None when
+    that was not tried.
     """
 
     progress: bool
@@ -76,6 +77,8 @@ class Courier:
         self._halted = False
         self._latest_ms = 0
         self._out_of_turn = False
+        # This process lacks what the sink needs: it must not stay for it, or the next can't take over.
+        self._in_vain = False
         self._odd: str | None = None
         # What the sink itself holds was looked up for this run over the outbox, and reaches so far.
         self._resumed = ""
@@ -98,7 +101,7 @@ class Courier:
         # An attempt the person asked for out of turn must not make the next one of the ladder later.
         self._out_of_turn = not (due or set_back)
         if self._out_of_turn and not force:
-            owed = self._outbox.last_position() > state.position
+            owed = self._outbox.last_position() > state.position and not self._in_vain
             return Step(False, state.next_attempt_ms if owed else None)
         if self._sink is None or state.discovery != self._known:
             # Somebody added or resumed the sink anew, or it was just started.
@@ -258,7 +261,8 @@ class Courier:
                 if self._room is not None:
                     self._room = min(2 * self._room, self._refused - 1)
                 return Step(True)
-            case Retry(error, after_s, connect):
+            case Retry(error, after_s, connect, elsewhere):
+                self._in_vain = elsewhere
                 # A wait begins with the answer, or its absence: an attempt may have taken longer itself.
                 now_ms += int((self._timer() - self._begun) * 1000)
                 failures = 0 if after_s is not None else state.failures + (not self._out_of_turn)
@@ -273,8 +277,9 @@ class Courier:
                 if changed is None:
                     return Step(True)
                 if error != state.last_error:
-                    self._log("warning", f"{error}; tried again in {wait // 1000} s")
-                return Step(False, now_ms + wait, connect)
+                    again = "" if elsewhere else f"; tried again in {wait // 1000} s"
+                    self._log("warning", f"{error}{again}")
+                return Step(False, None if elsewhere else now_ms + wait, connect)
             case Split(error) if len(events) > 1:
                 # What was refused once is not tried again: a receiver with a bound that it does not
                 # name would refuse every second request.

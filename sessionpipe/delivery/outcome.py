@@ -27,12 +27,14 @@ class Retry(msgspec.Struct, frozen=True):
 
     After ``after_s`` seconds where the receiver or the sink says how long, else by the ladder.
     ``connect`` is true when this process could not even reach the receiver, or lacks what it needs
-    to speak to it: a worker started from somewhere else may.
+    to speak to it: a worker started from somewhere else may. ``elsewhere``: it will go on lacking it,
+    so that to wait here is in vain.
     """
 
     error: str
     after_s: float | None = None
     connect: bool = False
+    elsewhere: bool = False
 
 
 class Split(msgspec.Struct, frozen=True):

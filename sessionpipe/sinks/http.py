@@ -22,7 +22,7 @@ from sessionpipe.sinks.wire import Answer, Unreachable, Wire
 
 _OPEN, _CLOSE = b'{"events":[', b"]}"
 
-#: How long a sink waits for a token that is not there: looking costs nothing.
+#: How long a sink waits for a file with its token that is not there: looking costs nothing.
 _KEY_WAIT_S = 60.0
 _LONGEST_REASON = 200
 
@@ -94,7 +94,10 @@ class HttpSink(Sink):
         try:
             token, secret = keys.token(self._config, self._env), keys.secret(self._config, self._env)
         except keys.KeyMissing as missing:
-            return Retry(str(missing), after_s=_KEY_WAIT_S, connect=missing.elsewhere)
+            if missing.elsewhere:
+                # Whoever starts next may have it, and is to look at once.
+                return Retry(str(missing), after_s=0, connect=True, elsewhere=True)
+            return Retry(str(missing), after_s=_KEY_WAIT_S)
         self._warn_once()
         body = _OPEN + b",".join(batch.events) + _CLOSE
         headers = {"content-type": "application/json", "sessionpipe-protocol": str(PROTOCOL)}

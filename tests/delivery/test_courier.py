@@ -414,6 +414,20 @@ def test_events_the_receiver_will_not_store_are_logged_and_passed(outbox: Outbox
     assert any(first["id"] in line and "tier_type" in line for line in here.lines)
 
 
+def test_a_process_that_lacks_what_a_sink_needs_does_not_stay_for_it(outbox: Outbox) -> None:
+    record(outbox)
+    lacking = Retry("TOKEN is not set", after_s=0, connect=True, elsewhere=True)
+    here = desk(outbox, Scripted(lacking, lacking))
+    assert here.courier.step(NOW) == Step(False, None, True)
+    assert here.courier.step(NOW + 10) == Step(False)
+    # It is told of each event that comes, and has nothing new to say of it.
+    assert here.courier.step(NOW + 1_000) == Step(False, None, True)
+    assert here.lines == ["sink board: TOKEN is not set"]
+    # One that was started from somewhere else takes it up at once.
+    assert desk(outbox, Scripted()).drain(NOW + 2_000) == Step(False)
+    assert here.state.sent == 1
+
+
 def test_a_receiver_that_cannot_be_reached_is_told_apart(outbox: Outbox) -> None:
     record(outbox)
     here = desk(outbox, Scripted(Retry("no connection", connect=True), Retry("HTTP 500")))

@@ -121,6 +121,19 @@ def test_what_a_person_changes_takes_effect_in_the_worker_that_runs(machine: Mac
         assert machine.worker() == pid
 
 
+def test_a_worker_without_a_token_makes_room_for_one_that_has_it(machine: Machine) -> None:
+    with Receiver(well_known=WELL_KNOWN) as board:
+        add(machine, "board", board.url, "--token-env", "BOARD_TOKEN")
+        for name in ("one", "two"):
+            machine.hook("claude-code", "PostToolUse", tool(name))
+        wait_for(lambda: len(machine.events()) >= 3, "both to be recorded")
+        wait_for(lambda: machine.worker() is None, "the worker that can't send them to leave")
+        assert "BOARD_TOKEN is not set" in machine.sessionpipe("status").stdout
+        machine.hook("claude-code", "PostToolUse", tool("three"), BOARD_TOKEN="of-the-board")
+        wait_for(has(board, "one", "two", "three"), "all of them")
+        assert {request.headers["authorization"] for request in board.requests} == {"Bearer of-the-board"}
+
+
 def test_a_pause_by_the_receiver_is_said_and_ends_when_the_person_resumes(machine: Machine) -> None:
     with Receiver(Answer(401, {"reason": "expired"}), well_known=WELL_KNOWN) as board:
         add(machine, "away", "http://127.0.0.1:9")

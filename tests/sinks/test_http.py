@@ -338,7 +338,7 @@ def test_a_token_that_is_not_in_the_environment_is_waited_for_and_named() -> Non
         waiting = target.send(BATCH)
         target.close()
     assert isinstance(waiting, Retry) and "BOARD_TOKEN is not set" in waiting.error
-    assert waiting.after_s is not None and waiting.connect
+    assert waiting.connect and waiting.elsewhere
     assert receiver.requests == []
 
 
