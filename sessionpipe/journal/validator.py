@@ -533,9 +533,9 @@ class _Session:
             else:
                 self._add("start-missing", EVENTS, f"{record['type']}: {about} was not started", line.number)
             return
-        # Of what is missing at one end another rule tells.
+        # Of what is missing, or no string, another rule tells.
         pairs = zip((*owner, *ids), (*span.owner, *span.ids), strict=True)
-        if any(None not in (mine, began) and mine != began for mine, began in pairs):
+        if any(mine != began for mine, began in pairs if isinstance(mine, str) and isinstance(began, str)):
             message = f"{about} has another owner than at its start (line {span.line})"
             self._add("owner-changed", EVENTS, message, line.number)
         if event.ends:
