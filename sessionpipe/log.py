@@ -77,6 +77,6 @@ def drop(state: State, word: str) -> None:
         if len(kept) < len(lines):
             new = path.with_suffix(".new")
             new.unlink(missing_ok=True)
-            with new.open("xb") as file:
+            with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
                 file.writelines(kept)
             new.replace(path)

@@ -412,10 +412,6 @@ class Outbox:
         """Whether what is open is still what others would open."""
         return self.file == identity(self.path)
 
-    def interrupt(self) -> None:
-        """Make another thread's statement on this connection end with an error."""
-        self._db.interrupt()
-
     def _migrate(self) -> None:
         (version,) = self._db.execute("PRAGMA user_version").fetchone()
         if version == SCHEMA_VERSION:
@@ -844,16 +840,25 @@ class Outbox:
             self._db.executescript(f"PRAGMA incremental_vacuum({size // PAGE})")
         return self.returnable() < before
 
-    def check(self) -> None:
-        """Look through the whole file for damage; seconds when it is large. Raises :class:`Damaged`."""
+    def check(self, stop: Callable[[], bool] = lambda: False) -> bool:
+        """Look through the whole file for damage; seconds when it is large. Raises :class:`Damaged`.
+
+        ``stop`` is asked now and then; False when it ended the look.
+        """
+        self._db.set_progress_handler(stop, 10_000)
         try:
             found = self._db.execute("PRAGMA quick_check(1)").fetchall()
         except sqlite3.DatabaseError as error:
             if why := damage(error):
                 raise Damaged(self.path, why) from error
+            if stop():
+                return False
             raise
+        finally:
+            self._db.set_progress_handler(None, 0)
         if found != [("ok",)]:
             raise Damaged(self.path, str(found[0][0]).replace("\n", " "))
+        return True
 
     def note(self, key: str) -> Any:
         """What was remembered under ``key`` with :meth:`remember`; None when nothing was."""

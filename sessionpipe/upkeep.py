@@ -17,7 +17,6 @@ import sqlite3
 import time
 from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from sessionpipe import live
@@ -64,25 +63,12 @@ class Upkeep(Part):
     def __init__(self, worker: Host, retention: Callable[[], Retention | None]) -> None:
         super().__init__("upkeep", worker)
         self._retention = retention
-        self._outbox: Outbox | None = None
         self._pruning: int | None = None
         self._lost: Counter[str] = Counter()
         self._said_at = -_SAY_EVERY_S
 
-    def stop(self) -> None:
-        super().stop()
-        if self._outbox is not None:
-            with suppress(sqlite3.ProgrammingError):
-                self._outbox.interrupt()  # Looking through a large file takes seconds.
-
     def step(self, outbox: Outbox, now_ms: int, force: bool) -> tuple[bool, int | None]:
-        self._outbox = outbox
-        try:
-            again = self._do_one(outbox, now_ms)
-        except sqlite3.OperationalError:
-            if self.stopping.is_set():
-                return False, None  # Interrupted.
-            raise
+        again = self._do_one(outbox, now_ms)
         if again:
             self.stopping.wait(PAUSE_S)
         return again, now_ms + HOUR_MS
@@ -100,8 +86,9 @@ class Upkeep(Part):
         if not tight and outbox.still_there():
             reserve(outbox.path)
         if _due(outbox, "checked_ms", DAY_MS, now_ms):
-            outbox.check()
-            outbox.remember("checked_ms", now_ms)
+            # Which takes seconds when the file is large, and ends with the worker.
+            if outbox.check(self.stopping.is_set):
+                outbox.remember("checked_ms", now_ms)
             return True
         return False
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from sessionpipe.intake import Intake
+from sessionpipe.intake import STUCK_S, Intake
 from sessionpipe.outbox import Outbox
 from sessionpipe.seal import seal
 from sessionpipe.spool import Spool
@@ -30,6 +30,10 @@ def job(event: str, at_ms: int, **payload: Any) -> bytes:
     }
     header = f"v=1\0harness=claude-code\0event={event}\0at_ms={at_ms}\0cwd=/nowhere\0ppid=1\0env.HOME=/home/dev\0\0"
     return header.encode() + json.dumps(body).encode()
+
+
+def _fail(error: Exception) -> Any:
+    raise error
 
 
 class Bench:
@@ -286,6 +290,24 @@ class TestTrouble:
         assert bad in bench.logged[0]
         assert intake.stuck == {bad}
         assert good not in bench.spool.names()
+
+    def test_one_that_lay_for_a_while_is_tried_again_and_spoken_of_once(
+        self, bench: Bench, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        clock = [0.0]
+        monkeypatch.setattr("sessionpipe.intake.time.monotonic", lambda: clock[0])
+        bench.put(job("Stop", 1))
+        intake = bench.intake()
+        with monkeypatch.context() as patched:
+            patched.setattr("sessionpipe.spool.os.open", lambda *_: _fail(OSError(errno.EIO, "no")))
+            for clock[0] in (0.0, STUCK_S - 1, STUCK_S + 1):
+                assert intake.run() == 0
+        assert len(bench.logged) == 1
+        clock[0] += STUCK_S - 1
+        assert intake.run() == 0
+        clock[0] += 2
+        assert intake.run() == 1
+        assert intake.stuck == set()
 
     def test_no_descriptors_left_is_no_fault_of_the_jobs(
         self, bench: Bench, monkeypatch: pytest.MonkeyPatch

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from sessionpipe.log import log
+from sessionpipe.log import drop, last_error, log, older
 from sessionpipe.paths import State
 
 
@@ -65,3 +65,31 @@ def test_a_long_message_is_redacted_before_it_is_cut(tmp_path: Path) -> None:
 def test_a_state_directory_that_was_removed_is_not_made_again(tmp_path: Path) -> None:
     log(State(tmp_path / "gone"), "error", "a last word")
     assert not (tmp_path / "gone").exists()
+
+
+def test_the_newest_error_is_told_with_its_time(tmp_path: Path) -> None:
+    state = State(tmp_path)
+    assert last_error(state) is None
+    for level, message in (("error", "the first"), ("error", "the second"), ("warning", "error of no kind")):
+        log(state, level, message)
+    assert (last_error(state) or "").startswith("the second (")
+
+
+def test_lines_that_name_something_are_taken_out_of_both_files(tmp_path: Path) -> None:
+    state = State(tmp_path)
+    log(state, "info", "session 3f0c is late")
+    state.log.rename(older(state))
+    for message in ("session 3f0c2f is another's", "session 3f0c: late", "nothing"):
+        log(state, "info", message)
+    drop(state, "3f0c")
+    assert older(state).read_text() == ""
+    assert [line.split(" ", 2)[2] for line in state.log.read_text().splitlines()] == [
+        "session 3f0c2f is another's",
+        "nothing",
+    ]
+    assert state.log.stat().st_mode & 0o077 == 0
+
+
+def test_where_there_is_no_log_nothing_is_taken_out(tmp_path: Path) -> None:
+    drop(State(tmp_path / "state"), "3f0c")
+    assert not (tmp_path / "state").exists()

@@ -13,7 +13,7 @@ from sessionpipe import harnesses
 from sessionpipe.harnesses.transcripts import digest
 from sessionpipe.outbox import Outbox
 from sessionpipe.protocol import rfc3339
-from sessionpipe.transcripts import FIRST_POLL_MS, PATIENCE_MS, TranscriptReader
+from sessionpipe.transcripts import FIRST_POLL_MS, OWED_MS, PATIENCE_MS, TranscriptReader
 from tests.schema import assert_valid
 
 SESSION = "3f0c2f2e-6a51-4d7b-9a55-0d3c5f1f5a10"
@@ -217,3 +217,20 @@ def test_a_transcript_that_cannot_be_read_holds_up_no_other(
     assert scene.transcripts() == [(1, "ask", "yes")]
     assert "a fault of ours" in scene.logged[0]
     assert [(p.session, p.due_ms) for p in scene.outbox.pending_reads()] == [(other, None)]
+
+
+def test_a_file_that_never_comes_is_let_go_of_after_a_week(scene: Scene) -> None:
+    scene.turn_ends(START, "answer")
+    scene.reader.step(START + PATIENCE_MS)
+    scene.reader.start(START + OWED_MS)
+    assert len(scene.outbox.pending_reads()) == 1
+    scene.reader.start(START + OWED_MS + 1)
+    assert scene.outbox.pending_reads() == []
+    # Should it come yet, the next turn takes all of it.
+    scene.write("user", "ask", START + 10)
+    scene.write("assistant", "answer", START + 20)
+    scene.write("user", "again", START + OWED_MS)
+    scene.write("assistant", "yes", START + OWED_MS + 10)
+    scene.turn_ends(START + OWED_MS + 20, "yes")
+    scene.reader.step(START + OWED_MS + 21)
+    assert scene.transcripts() == [(1, "ask", "answer"), (2, "again", "yes")]

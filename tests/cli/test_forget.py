@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from sessionpipe.cli import forget as module
+from sessionpipe.log import log
 from sessionpipe.paths import make_private
 from sessionpipe.protocol import short_id
 from sessionpipe.sinks import discovery
@@ -174,3 +175,38 @@ def test_a_person_at_a_terminal_is_asked(run: Any, told: Any, monkeypatch: pytes
     assert refused.exit_code == 1
     assert len(stored(told)) == 3
     assert run("forget", "one", input="y\n").exit_code == 0
+
+
+def waiting(recorder: Any, name: str, session: str, at_ms: int, also: str = "") -> None:
+    """A job as a hook leaves it, whose payload may name another session too."""
+    folder = recorder.state.spool / "new"
+    make_private(recorder.state.spool)
+    make_private(folder)
+    payload = {
+        "session_id": session,
+        "transcript_path": "/nowhere/x.jsonl",
+        "cwd": "/nowhere",
+        "hook_event_name": "UserPromptSubmit",
+        "prompt": f"{WORDS} {also}",
+    }
+    header = f"v=1\0harness=claude-code\0event=UserPromptSubmit\0at_ms={at_ms}\0cwd=/nowhere\0\0"
+    (folder / name).write_bytes(header.encode() + msgspec.json.encode(payload))
+
+
+def test_its_waiting_jobs_go_at_once_and_no_others(run: Any, told: Any) -> None:
+    its, other = "3f0c2f2e-6a51-4d7b-9a55-0d3c5f1f5a10", "8c132906-8c3f-4814-870a-afc3d05e1d2e"
+    told.add(its, "session.started")
+    waiting(told, "1.job", its, 1, also=other)
+    waiting(told, "2.job", other, 1, also=its)
+    waiting(told, "3.job", its, 9_000_000_000_000)  # Fired later: the session goes on.
+    (told.state.spool / "new" / "4.job").write_bytes(f"torn about {its}".encode())
+    assert run("forget", its).exit_code == 0
+    assert sorted(path.name for path in (told.state.spool / "new").iterdir()) == ["2.job", "3.job", "4.job"]
+
+
+def test_the_log_names_it_no_more(run: Any, told: Any) -> None:
+    log(told.state, "info", "the transcript of claude-code one is late")
+    log(told.state, "info", "the transcript of claude-code two is late")
+    assert run("forget", "one").exit_code == 0
+    assert "code two is late" in told.state.log.read_text()
+    assert "code one" not in told.state.log.read_text()

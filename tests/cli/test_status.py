@@ -14,9 +14,12 @@ from sessionpipe import __version__
 from sessionpipe.cli.status import sink_data, standing
 from sessionpipe.config import SinkConfig
 from sessionpipe.liveness import Lock
+from sessionpipe.log import log
 from sessionpipe.outbox import SinkState
 from sessionpipe.paths import State, make_private, state_dir
+from sessionpipe.places import NO_ROOM
 from sessionpipe.protocol import rfc3339
+from tests.cli.conftest import START as FIRST
 
 FUTURE = 4_000_000_000_000
 START = 1_790_000_000_000
@@ -254,3 +257,80 @@ def test_what_people_see_is_short_and_plain(run: Any, recorder: Any, config_file
     assert "board  http    tier 2  1 event behind" in shown
     assert "1 event behind; `sessionpipe flush` and `worker --foreground` serve it\n" in shown
     assert "\x1b" not in shown
+
+
+class TestBound:
+    """What will go when the outbox reaches ``max_mb`` is said before it does."""
+
+    @pytest.fixture
+    def almost(self, recorder: Any, config_file: Path) -> Any:
+        """An outbox almost all of which one paused sink still needs, and another does not."""
+        for _ in range(60):
+            recorder.add("one", "tool.ended", {"output": "y" * 16_000})
+        recorder.outbox.add_sink("notes", 2)
+        recorder.outbox.add_sink("board", 50)
+        config_file.write_text("[retention]\nmax_mb = 1\n" + SINKS)
+        return recorder
+
+    def test_it_says_which_sink_how_many_and_since_when(self, run: Any, almost: Any) -> None:
+        got = report(run)
+        kept = got["retention"]
+        assert (kept["days"], kept["max_mb"], kept["bytes"]) == (30, 1, almost.outbox.occupied())
+        (risk,) = kept["at_risk"]
+        assert risk == {
+            "sink": "notes",
+            "events": 58,
+            "since": rfc3339(FIRST + 3000),
+            "full": round(almost.outbox.occupied() / (1 << 20), 2),
+        }
+        assert got["problems"] == [
+            f"notes lacks 58 events, the oldest of {risk['since']}, and the outbox is {risk['full']:.0%} full"
+            " (max_mb): when it is full the oldest of them are let go"
+        ]
+
+    def test_with_room_or_without_a_bound_nothing_is_at_risk(
+        self, run: Any, almost: Any, config_file: Path
+    ) -> None:
+        for bound in ("", "[retention]\nmax_mb = 2\n"):
+            config_file.write_text(bound + SINKS)
+            assert report(run)["retention"]["at_risk"] == []
+
+    def test_what_was_let_go_is_said(self, run: Any, recorder: Any, config_file: Path) -> None:
+        config_file.write_text(SINKS)
+        recorder.outbox.put_sink(msgspec.structs.replace(recorder.outbox.add_sink("board", 0), lost=7))
+        assert report(run)["sinks"][0]["lost"] == 7
+        assert "7 events let go before it had them (max_mb was reached)" in run("status").output
+
+
+def test_what_keeps_the_worker_from_its_work_is_said(run: Any, recorder: Any) -> None:
+    lock = Lock(recorder.state)
+    assert lock.acquire()
+    lock.say("intake: the disk is full\x1b[2J")
+    assert report(run)["problems"] == ["the worker waits: intake: the disk is full\x1b[2J"]
+    assert "\x1b" not in run("status").output
+    lock.release()
+    assert report(run)["problems"] == []
+
+
+def test_jobs_that_nobody_works_at_are_told_with_the_last_error(run: Any, recorder: Any) -> None:
+    make_private(recorder.state.spool)
+    make_private(recorder.state.spool / "new")
+    (recorder.state.spool / "new" / "1.job").write_bytes(b"")
+    assert report(run)["problems"] == []
+    log(recorder.state, "error", "the worker cannot work: why")
+    (problem,) = report(run)["problems"]
+    assert problem.startswith("no worker is at work, and jobs wait; the last one said: the worker cannot")
+
+
+def test_a_damaged_outbox_that_was_set_aside_is_named(run: Any, recorder: Any) -> None:
+    aside = recorder.state.root / "outbox.db.corrupt-20261130T001753Z"
+    aside.touch()
+    got = report(run)
+    assert got["set_aside"] == [str(aside)]
+    assert got["problems"] == [f"a damaged outbox was set aside as {aside}; `sessionpipe doctor` says more"]
+
+
+@pytest.mark.parametrize("free", [0, NO_ROOM - 1, NO_ROOM])
+def test_a_full_disk_is_said(run: Any, recorder: Any, monkeypatch: pytest.MonkeyPatch, free: int) -> None:
+    monkeypatch.setattr("sessionpipe.places.room", lambda _root: free)
+    assert any("the disk is full" in problem for problem in report(run)["problems"]) == (free < NO_ROOM)

@@ -129,7 +129,9 @@ def test_nothing_is_forgotten_in_one_that_was_set_aside_and_that_is_said(bed: Be
     assert bed.run("forget", SESSION) == 1
     assert "erased" in bed.said()
     kept = shlex.quote(str(aside))
-    assert f"a damaged outbox that was set aside may still hold it and is not touched: rm {kept}" in bed.said()
+    assert (
+        f"a damaged outbox that was set aside may still hold it and is not touched: rm {kept}" in bed.said()
+    )
     aside.unlink()
     stored = b"".join(path.read_bytes() for path in bed.state.root.rglob("*") if path.is_file())
     assert b"yyyy" not in stored
