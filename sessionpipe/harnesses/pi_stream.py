@@ -176,10 +176,12 @@ def _number(value: Any) -> float:
 # --- the stream -----------------------------------------------------------------------------------
 
 
-def parse(lines: Iterable[bytes]) -> Iterator[Event]:
-    """The events of a whole stream. A line may have its end: a file opened for reading bytes will do."""
+def parse(stream: bytes | str | Iterable[bytes | str]) -> Iterator[Event]:
+    """The events of a whole stream: its content, or its lines, with their ends or without; an open file will do."""
+    if isinstance(stream, str):
+        stream = stream.encode("utf-8", "replace")
     normalizer = Normalizer()
-    for line in lines:
+    for line in stream.split(b"\n") if isinstance(stream, bytes) else stream:
         yield from normalizer.feed(line)
     yield from normalizer.finish()
 
@@ -200,8 +202,10 @@ class Normalizer:
         # The line of each start; what it holds is needed only once.
         self._open: dict[str, bytes] = {}
 
-    def feed(self, line: bytes) -> list[Event]:
+    def feed(self, line: bytes | str) -> list[Event]:
         """The events that one line makes, most often none. Its end may be there or not."""
+        if isinstance(line, str):
+            line = line.encode("utf-8", "replace")
         line = line.removesuffix(b"\n").removesuffix(b"\r")
         if not line.strip():
             return []
@@ -330,14 +334,20 @@ def args_of(value: Mapping[str, Any]) -> Any:
 
 
 def success(end: Mapping[str, Any]) -> bool | None:
-    """How an end says that it went: by ``isError``, else an ``error``, a ``status``, or its having a result."""
+    """How an end says that it went: by ``isError``, else an ``error``, a ``status`` that is known, or a result."""
     if isinstance(failed := end.get("isError"), bool):
         return not failed
     if end.get("error") not in (None, False, ""):
         return False
-    if isinstance(status := end.get("status"), str):
-        return status.lower() in ("ok", "success", "succeeded", "completed", "complete", "done")
+    if isinstance(status := end.get("status"), str) and (known := _STATUSES.get(status.lower())) is not None:
+        return known
     return True if end.get("result") is not None else None
+
+
+_STATUSES: Mapping[str, bool] = {
+    **dict.fromkeys(("ok", "success", "successful", "succeeded", "completed", "complete", "done"), True),
+    **dict.fromkeys(("error", "failed", "failure", "aborted", "cancelled", "canceled", "timeout"), False),
+}
 
 
 def _operation(call_id: str, start: Mapping[str, Any], end: Mapping[str, Any], line: bytes) -> Event:

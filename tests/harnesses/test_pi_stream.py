@@ -63,6 +63,14 @@ def test_a_file_may_be_parsed_as_it_is_opened() -> None:
         assert list(parse(file)) == list(parse(streams.load(folder).lines))
 
 
+def test_a_stream_may_be_text_or_bytes_in_lines_or_in_one_piece() -> None:
+    content = b"\n".join([line("message_end", message={"role": "assistant", "content": "a\u2028b"}), b""])
+    whole = list(parse([content]))
+    assert len(whole) == 1
+    for stream in (content, content.decode(), [content.decode()]):
+        assert list(parse(stream)) == whole
+
+
 # --- the session ------------------------------------------------------------------------------------
 
 
@@ -188,6 +196,8 @@ def test_a_start_is_read_under_any_of_its_names(name: str, args: str) -> None:
         ({"error": False, "result": {}}, True),
         ({"status": "error", "result": {}}, False),
         ({"status": "Completed"}, True),
+        ({"status": "exited", "result": {}}, True),
+        ({"status": "exited"}, None),
         ({"status": 7}, None),
         ({}, None),
     ],
