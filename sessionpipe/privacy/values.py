@@ -135,11 +135,19 @@ def is_technical(value: str) -> bool:
 
 
 def is_random(value: str) -> bool:
-    """Whether ``value`` has a long run in which small and capital letters and digits are mixed."""
+    """Whether ``value`` has a long run in which small and capital letters and digits are mixed, and no words."""
     return any(
-        len(piece) >= 16 and _LOWER.search(piece) and _UPPER.search(piece) and _DIGIT.search(piece)
+        len(piece) >= 16
+        and _LOWER.search(piece)
+        and _UPPER.search(piece)
+        and _DIGIT.search(piece)
+        and 3 * sum(map(len, _SPELT.findall(piece))) < 2 * len(piece)
         for piece in re.split(r"[^A-Za-z0-9+]", value)
     ) or bool(re.fullmatch(r"(?=[^0-9]*[0-9])(?=[^a-f]*[a-f])[0-9a-f]{32,}", value))
+
+
+# Words of a name written as one, `getUserById2`: what was generated is not made of such.
+_SPELT = re.compile("[A-Z]?[a-z]{3,}")
 
 
 def is_base64(value: str) -> bool:
