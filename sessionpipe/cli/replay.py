@@ -8,8 +8,8 @@ import click
 
 from sessionpipe.cli.common import Fail, printable, usage
 from sessionpipe.cli.render import stamp, tilde
+from sessionpipe.cli.sink_place import find, look_again, mended, outbox_of
 from sessionpipe.cli.sink_words import ahead
-from sessionpipe.cli.sinks import find, look_again, mended, outbox_of
 from sessionpipe.clock import now_ms
 from sessionpipe.config import SinkConfig
 from sessionpipe.outbox import Outbox, SinkState

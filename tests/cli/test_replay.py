@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from click.testing import Result
 
-from sessionpipe.cli.sinks import find
+from sessionpipe.cli.sink_place import find
 from sessionpipe.config import put_sink
 from sessionpipe.outbox import SinkState
 from sessionpipe.paths import config_dir
