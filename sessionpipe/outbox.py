@@ -112,7 +112,8 @@ _MIGRATIONS = [
     """,
     """
     -- seq_floor: where a session begins that is not here yet; pruned_ms and checked_ms: when that was
-    -- last done; salvaged: what became of a damaged outbox before this one, as JSON.
+    -- last done; erasures: how often something was forgotten; salvaged: what became of a damaged outbox
+    -- before this one, as JSON.
     CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
     INSERT INTO meta VALUES ('seq_floor', 0);
     """,
@@ -755,8 +756,15 @@ class Outbox:
                 "INSERT INTO events (sid, seq, type, time_ms, ruleset, body) VALUES (?, ?, ?, ?, ?, ?)",
                 (sid, seq, "session.forgotten", now_ms, ruleset, body(seq)),
             )
+            self._db.execute(
+                "INSERT INTO meta VALUES ('erasures', 1) ON CONFLICT (key) DO UPDATE SET value = value + 1"
+            )
             faults.point("forget.erased")
             return seq
+
+    def erasures(self) -> int:
+        """How often something was forgotten: what was read before another number may not be sent."""
+        return int(self.note("erasures") or 0)
 
     def _erase_some(self, harness: str, session_id: str) -> int:
         with self._opened():

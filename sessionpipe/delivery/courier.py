@@ -114,6 +114,7 @@ class Courier:
         if isinstance(prepared, Step):
             return prepared
         state = prepared
+        erasures = self._outbox.erasures()
         packed = self._pack(self._sink, state)
         faults.point("courier.filtered")
         if self._stop.is_set():
@@ -131,6 +132,10 @@ class Courier:
                 return Step(True)
             state = noted
         faults.point("courier.before_send")
+        if self._outbox.erasures() != erasures:
+            # A session was forgotten while its rows were packed. What is on its way from here on is
+            # followed by the event that says so.
+            return Step(True)
         outcome = self._sink.send(packed.batch)
         faults.point("courier.sent")
         # Until the commit is through, the sink may hold what the cursor does not know of.
