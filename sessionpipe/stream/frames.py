@@ -10,6 +10,8 @@ from typing import NamedTuple
 import msgspec
 
 _HEADER = struct.Struct("<cQI")
+#: Little enough that the front sees a slow reader at work.
+_READ = 128 << 10
 
 
 class Chunk(NamedTuple):
@@ -76,7 +78,7 @@ class Incoming:
 
     def read(self) -> list[Frame]:
         """Wait for something to come; the frames that are complete then."""
-        more = os.read(self._fd, 1 << 20)
+        more = os.read(self._fd, _READ)
         self._buffer += more
         frames: list[Frame] = []
         at = 0

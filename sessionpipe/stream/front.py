@@ -31,14 +31,14 @@ from sessionpipe.stream.frames import Chunk, End, Frame, Gap, Incoming, Signal, 
 #: How much may wait for the reader.
 QUEUE_BYTES = 64 << 20
 #: How long a reader that takes nothing is waited for.
-STILL_S = 0.5
+STILL_S = 2.0
 #: How long what a signal has ended may go on sending.
 LAST_WORDS_S = 0.5
 #: How long what came may take to be copied, once a signal has come to us.
 _LEAVE_S = 2.0
 #: How long a command's output is waited for once it has ended: something it left behind may hold it open.
 _LEFT_OPEN_S = 0.5
-#: How long the reader may take to finish; it goes on without us then.
+#: How long the reader may take to finish once it has everything; it goes on without us then.
 _READER_S = 15.0
 _READ = 256 << 10
 _PIPE_SIZE = 1 << 20
@@ -101,7 +101,7 @@ class Front:
                     child = Child(self._command, env=self._env, stdout=write)
                 except NotStarted as failed:
                     queue.finish(End(now_ms(), signalled=False, status=failed.status))
-                    self._await_report(report, signals)
+                    self._await_report(report, signals, queue)
                     raise
                 finally:
                     os.close(write)
@@ -114,7 +114,7 @@ class Front:
             if self._tee:
                 _let_go(1)  # Whoever reads it has all of it, and need not wait for us.
             queue.finish(End(now_ms(), signalled, status))
-            told, again = self._await_report(report, signals)
+            told, again = self._await_report(report, signals, queue)
             by_signal = by_signal or again
         if child is None and by_signal is None and (copier.closed or (told and told.closed)):
             by_signal = signal.SIGPIPE
@@ -158,14 +158,21 @@ class Front:
             _let_go(1)
         return hand_write, report_read
 
-    def _await_report(self, report: int, signals: Signals) -> tuple[Report | None, int | None]:
+    def _await_report(self, report: int, signals: Signals, queue: Queue) -> tuple[Report | None, int | None]:
         """What the reader said, None when it died or takes too long; and a signal that came meanwhile."""
         got = b""
         # What it prints may be read by a person, page by page.
         until = None if self._prints else time.monotonic() + _READER_S
+        handed = queue.handed
         try:
-            while until is None or time.monotonic() < until:
+            while True:
                 left = None if until is None else max(0.0, until - time.monotonic())
+                if left == 0:
+                    if queue.handed == handed:
+                        break
+                    # Of a file that was read faster than it is recorded much may be left.
+                    handed, until = queue.handed, time.monotonic() + _READER_S
+                    continue
                 ready = select.select([report, signals.fileno()], [], [], left)[0]
                 if signals.fileno() in ready and (came := ENDING.intersection(signals.wait(0))):
                     return None, min(came)
@@ -312,7 +319,8 @@ class Queue(threading.Thread):
         self._frames: deque[Frame] = deque()
         self._size = 0
         self._missing = 0
-        self._handed = 0  # how many frames the reader has taken
+        #: How many frames the reader has taken.
+        self.handed = 0
         self._still_at: int | None = None  # that number, when it was last waited for in vain
         self._condition = threading.Condition()
         self._finished = False
@@ -347,11 +355,11 @@ class Queue(threading.Thread):
 
     def _reader_moves(self) -> bool:
         """Wait for the reader to take something; False when it stands still, which is waited for only once."""
-        handed = self._handed
+        handed = self.handed
         if self._still_at == handed:
             return False
         until = math.inf if self._patient else time.monotonic() + STILL_S
-        while self._handed == handed and not self.dead:
+        while self.handed == handed and not self.dead:
             left = until - time.monotonic()
             if left <= 0:
                 self._still_at = handed
@@ -390,7 +398,7 @@ class Queue(threading.Thread):
                 return None
             frame = self._frames.popleft()
             self._size -= len(frame.data) if isinstance(frame, Chunk) else 0
-            self._handed += 1
+            self.handed += 1
             self._condition.notify_all()
             return frame
 

@@ -1,8 +1,8 @@
 """A program that stands in a pipe and notes what it saw: the front with a reader for tests.
 
 ``along.py NOTES READER TEE QUEUE [COMMAND…]``: NOTES gets a JSON line per frame; READER is ``note``, ``die`` (at
-the first frame), ``stuck`` (until NOTES has company, ``NOTES.go``) or ``prints``. ``NOTES.seen`` is there
-when something has been read.
+the first frame), ``stuck`` (until NOTES has company, ``NOTES.go``), ``slow`` (but at work) or ``prints``.
+``NOTES.seen`` is there when something has been read.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from sessionpipe.stream.frames import Chunk, Incoming
 
 notes, reader, tee, queue, *command = sys.argv[1:]
 front.QUEUE_BYTES = int(queue)
+front.STILL_S = 0.5
+front._READER_S = 1.0 if reader == "slow" else front._READER_S
 child.PATIENCE_S = 0.1
 
 
@@ -35,6 +37,8 @@ def read_along(incoming: Incoming) -> front.Report:
             if isinstance(frame, Chunk):
                 size += len(frame.data)
                 Path(notes + ".seen").touch()
+                if reader == "slow":
+                    time.sleep(len(frame.data) / (2 << 20))
                 if reader == "prints":
                     try:
                         os.write(1, frame.data)

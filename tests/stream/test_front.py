@@ -118,6 +118,12 @@ def test_a_reader_at_work_is_waited_for_by_a_stream_that_is_faster_than_any_agen
     assert along.frames() == [["End", False, None], ["read", len(data)]]
 
 
+def test_a_reader_at_work_is_waited_for_at_the_end_however_much_is_left(along: Along) -> None:
+    data = bytes(4 << 20)
+    assert along.run(data=data, reader="slow").stderr == b"that was all\n"
+    assert along.frames() == [["End", False, None], ["read", len(data)]]
+
+
 # --- standard output that nobody reads any more -----------------------------------------------------
 
 
