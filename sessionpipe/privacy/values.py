@@ -135,7 +135,10 @@ def is_technical(value: str) -> bool:
 
 
 def is_random(value: str) -> bool:
-    """Whether ``value`` has a long run in which small and capital letters and digits are mixed, and no words."""
+    """Whether ``value`` has a long run in which small and capital letters and digits are mixed, and no words.
+
+    Or one of small letters and digits that is longer still, or of hexadecimal digits alone.
+    """
     return any(
         len(piece) >= 16
         and _LOWER.search(piece)
@@ -143,7 +146,12 @@ def is_random(value: str) -> bool:
         and _DIGIT.search(piece)
         and 3 * sum(map(len, _SPELT.findall(piece))) < 2 * len(piece)
         for piece in re.split(r"[^A-Za-z0-9+]", value)
-    ) or bool(re.fullmatch(r"(?=[^0-9]*[0-9])(?=[^a-f]*[a-f])[0-9a-f]{32,}", value))
+    ) or bool(_LONG.search(value) or re.fullmatch(r"(?=[^0-9]*[0-9])(?=[^a-f]*[a-f])[0-9a-f]{32,}", value))
+
+
+_LONG = re.compile(
+    r"(?<![A-Za-z0-9])(?=(?:[0-9a-f]{0,40}+[g-z]){4})(?=(?:[a-z]{0,16}+[0-9]{1,6}+){4})[a-z0-9]{40,}+(?![A-Za-z0-9])"
+)
 
 
 # Words of a name written as one, `getUserById2`: what was generated is not made of such.
