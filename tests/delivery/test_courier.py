@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
+import multiprocessing
 import signal
 import sqlite3
 import subprocess
@@ -11,16 +11,18 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 import pytest
 
+from sessionpipe import faults
 from sessionpipe.config import SinkConfig, Tools
 from sessionpipe.delivery.batch import Batch, Limits
 from sessionpipe.delivery.courier import Courier, Step
 from sessionpipe.delivery.outcome import Acked, Drop, LowerTier, Outcome, Pause, Retry, Split
 from sessionpipe.outbox import Outbox, SinkState
+from sessionpipe.sinks import file
 from sessionpipe.sinks.base import Learned, Sink
 from tests.delivery.events import keys, lines, opened, record
 from tests.receiver import Answer, Receiver
@@ -669,41 +671,37 @@ def test_a_file_gets_every_event_once(outbox: Outbox, tmp_path: Path) -> None:
     assert [seq for _, seq in keys(lines(tmp_path / "log"))] == list(range(2_500))
 
 
-DELIVER = """
-import sys, threading
-from pathlib import Path
-import msgspec
-from sessionpipe.config import SinkConfig
-from sessionpipe.delivery.courier import Courier
-from sessionpipe.outbox import Outbox
-from sessionpipe.sinks import file
-file._LIMITS = file.Limits(max_events=int(sys.argv[3]), max_bytes=1 << 20)
-outbox = Outbox.open(Path(sys.argv[1]))
-config = msgspec.json.decode(sys.argv[2], type=SinkConfig)
-outbox.add_sink(config.name, 0)
-courier = Courier(config, outbox, stop=threading.Event(), log=lambda level, line: None)
-while courier.step(1_790_000_000_000).progress:
-    pass
-heavy = {"click", "filelock", "httpcore", "httpx", "rich", "ssl", "tomlkit"} & set(sys.modules)
-sys.exit(f"loaded {heavy}" if heavy and config.kind == "file" else 0)
-"""
+# Processes that cost no imports: forked from one that has done them and has no database open.
+PROCESSES = multiprocessing.get_context("forkserver")
+PROCESSES.set_forkserver_preload([__name__, "sessionpipe.sinks.file", "sessionpipe.sinks.http"])
 
 
-def courier_process(folder: Path, sink: SinkConfig, fault: str, at_once: int = 4) -> int:
+def _deliver(outbox: Path, sink: SinkConfig, fault: str, at_once: int) -> None:
+    file._LIMITS = Limits(max_events=at_once, max_bytes=1 << 20)
+    faults.arm(fault)
+    with opened(outbox) as box:
+        box.add_sink(sink.name, 0)
+        courier = Courier(sink, box, stop=threading.Event(), log=lambda level, line: None)
+        while courier.step(NOW).progress:
+            continue
+
+
+def courier_process(folder: Path, sink: SinkConfig, fault: str, at_once: int = 4) -> int | None:
     """Deliver to ``sink`` in a process of its own, which dies at the fault point; its exit status."""
-    config = msgspec.json.encode(sink).decode()
-    return subprocess.run(
-        [sys.executable, "-c", DELIVER, str(folder / "outbox.db"), config, str(at_once)],
-        env={**os.environ, "SESSIONPIPE_FAULT": fault},
-        check=False,
-    ).returncode
+    process = PROCESSES.Process(target=_deliver, args=(folder / "outbox.db", sink, fault, at_once))
+    process.start()
+    process.join()
+    return process.exitcode
 
 
-def deliver(folder: Path, fault: str = "", *, at_once: int = 4, tier: int = 1, tools: str = "all") -> int:
+def deliver(
+    folder: Path, fault: str = "", *, at_once: int = 4, tier: int = 1, tools: Tools = "all"
+) -> int | None:
     """Deliver to a file in a process of its own."""
     path = str(folder / "log")
-    sink = SinkConfig(name="log", kind="file", path=path, tier=tier, tools=cast(Tools, tools))
-    return courier_process(folder, sink, fault, at_once)
+    return courier_process(
+        folder, SinkConfig(name="log", kind="file", path=path, tier=tier, tools=tools), fault, at_once
+    )
 
 
 FAULTS = [
@@ -758,9 +756,25 @@ def test_thinning_goes_on_where_it_was_after_a_kill(outbox: Outbox, tmp_path: Pa
     assert [seq for _, seq in keys(lines(tmp_path / "log"))] == [0, 3, 6, 9, 12]
 
 
+LOADED = """
+import sys, threading
+from pathlib import Path
+from sessionpipe.config import SinkConfig
+from sessionpipe.delivery.courier import Courier
+from sessionpipe.outbox import Outbox
+config = SinkConfig(name="log", kind="file", path=sys.argv[2])
+outbox = Outbox.open(Path(sys.argv[1]))
+outbox.add_sink("log", 0)
+Courier(config, outbox, stop=threading.Event(), log=lambda level, line: None).step(1_790_000_000_000)
+print(*{"click", "filelock", "httpcore", "httpx", "rich", "ssl", "tomlkit"} & set(sys.modules))
+"""
+
+
 def test_a_file_is_delivered_to_without_loading_what_only_others_need(outbox: Outbox, tmp_path: Path) -> None:
     record(outbox)
-    assert deliver(tmp_path) == 0
+    command = [sys.executable, "-c", LOADED, str(tmp_path / "outbox.db"), str(tmp_path / "log")]
+    assert subprocess.run(command, check=True, capture_output=True, text=True).stdout == "\n"
+    assert keys(lines(tmp_path / "log")) == [("s", 0)]
 
 
 def test_a_torn_line_left_by_a_power_cut_is_written_whole(outbox: Outbox, tmp_path: Path) -> None:
