@@ -161,9 +161,11 @@ class Courier:
         if isinstance(learned, (Retry, Pause)):
             return self._settle(state, nothing, learned, now_ms)
         if learned is not None:
-            # Its file says anew what it takes: a lower tier that an answer had asked for ends here, so
+            # Where its file says anew what it takes, a lower tier that an answer had asked for ends, so
             # that a receiver that takes more one day gets it.
-            changed = self._change(state, discovery=learned.discovery, max_tier=learned.max_tier)
+            answered = None if learned.anew else state.max_tier
+            max_tier = learned.max_tier if answered is None else answered
+            changed = self._change(state, discovery=learned.discovery, max_tier=max_tier)
             if changed is None:
                 return Step(True)
             state = changed

@@ -17,10 +17,14 @@ Log = Callable[[str, str], None]
 
 
 class Learned(msgspec.Struct, frozen=True):
-    """What a receiver said about itself: to be kept in the sink's row, and its highest tier if said."""
+    """What a receiver said about itself: to be kept in the sink's row, and its highest tier if said.
+
+    ``anew`` is false when it could not be asked, and what is to be kept is from earlier or assumed.
+    """
 
     discovery: dict[str, Any]
     max_tier: int | None = None
+    anew: bool = True
 
 
 class Held(NamedTuple):

@@ -67,10 +67,12 @@ class HttpSink(Sink):
             return self._refused(self._known)
         try:
             said = ask(self._url, now_ms, self._wire)
+            anew = said.problem is None
         except Unreachable as error:
             if self._known is None:
                 # Nothing is known of it yet, and it can't be spoken to anyway.
                 return Retry(str(error), connect=True)
+            anew = False
             said = msgspec.structs.replace(self._known, asked_ms=now_ms, until_ms=now_ms + discovery.DAY_MS)
         if said.problem is not None and self._known is not None and self._known.problem is None:
             # What it said when it could be read is a better guide than the defaults.
@@ -85,7 +87,7 @@ class HttpSink(Sink):
             return refused
         self._known = said
         # As it comes back from the sink's row, so that the two compare equal.
-        return Learned(msgspec.json.decode(msgspec.json.encode(said)), said.max_tier)
+        return Learned(msgspec.json.decode(msgspec.json.encode(said)), said.max_tier, anew)
 
     def _refused(self, said: Discovery) -> Pause | None:
         return Pause(f"{said.refusal}; {_resume(self._config.name)}") if said.refusal else None

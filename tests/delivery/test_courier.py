@@ -533,6 +533,17 @@ def test_a_tier_that_an_answer_lowered_ends_when_the_file_is_read_anew(outbox: O
     assert (here.state.max_tier, sink.taken[-1]["tier"]) == (None, 2)
 
 
+def test_a_tier_that_an_answer_lowered_stays_when_the_file_cannot_be_read(outbox: Outbox) -> None:
+    record(outbox)
+    sink = Scripted(LowerTier(0))
+    here = desk(outbox, sink, tier=2)
+    here.drain()
+    sink.learnt = Learned({"url": "x"}, 3, anew=False)
+    record(outbox)
+    here.drain()
+    assert (here.state.max_tier, sink.taken[-1]["tier"]) == (0, 0)
+
+
 # --- others write meanwhile -------------------------------------------------------------------------
 
 
