@@ -508,6 +508,7 @@ __all__ = [
     "Config",
     "ConfigError",
     "SinkConfig",
+    "Tools",
     "is_name",
     "is_secret",
     "is_token",

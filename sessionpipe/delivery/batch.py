@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from sessionpipe.delivery.thinning import Tools, Window
+from sessionpipe.config import Tools
+from sessionpipe.delivery.thinning import Window
 from sessionpipe.outbox import Row, encode
 from sessionpipe.privacy.filter import filter_event
 from sessionpipe.protocol.vocabulary import VOCABULARY

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from sessionpipe.config import Tools
 from sessionpipe.delivery.batch import Limits, Policy
-from sessionpipe.delivery.thinning import Tools
 from sessionpipe.redaction import Redaction
 
 #: No receiver takes an event of this size.

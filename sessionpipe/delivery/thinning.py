@@ -9,11 +9,11 @@ was answered. No other type is thinned.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
-Tools = Literal["all", "main", "beat"]
+from sessionpipe.config import Tools
 
 WINDOW_MS = 60_000
 

@@ -14,18 +14,15 @@ from sessionpipe.outbox import SinkState
 from sessionpipe.sinks.base import Held, Learned, Log, Sink, Tail
 
 
-def build(
-    config: SinkConfig, state: SinkState, *, env: Mapping[str, str] = os.environ, log: Log | None = None
-) -> Sink:
+def build(config: SinkConfig, state: SinkState, *, log: Log, env: Mapping[str, str] = os.environ) -> Sink:
     """The sink that ``config`` describes; ``state`` holds what was learnt of its receiver earlier.
 
     ``log`` takes a level and a message. Nothing is opened or sent yet.
     """
-    say = log or _silent
     if config.kind == "http":
         from sessionpipe.sinks.http import HttpSink
 
-        return HttpSink(config, state.discovery, env=env, log=say)
+        return HttpSink(config, state.discovery, env=env, log=log)
     if config.kind == "file":
         from sessionpipe.sinks.file import FileSink
 
@@ -33,10 +30,6 @@ def build(
     from sessionpipe.sinks.stdout import StdoutSink
 
     return StdoutSink()
-
-
-def _silent(level: str, message: str) -> None:
-    return None
 
 
 __all__ = ["Held", "Learned", "Log", "Sink", "Tail", "build"]

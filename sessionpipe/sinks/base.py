@@ -8,9 +8,9 @@ from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
+from sessionpipe.config import Tools
 from sessionpipe.delivery.batch import Batch, Limits
 from sessionpipe.delivery.outcome import Outcome, Pause, Retry
-from sessionpipe.delivery.thinning import Tools
 
 #: Takes a level (``info``, ``warning``, ``error``) and a message.
 Log = Callable[[str, str], None]

@@ -8,12 +8,12 @@ within the day. Everything in it is bounded before it is believed.
 from __future__ import annotations
 
 import re
-from typing import Any, Literal
+from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 import msgspec
 
-from sessionpipe.config import origin, refuse_url
+from sessionpipe.config import Tools, origin, refuse_url
 from sessionpipe.protocol import PROTOCOL
 
 WELL_KNOWN = "/.well-known/sessionpipe"
@@ -41,7 +41,7 @@ class Discovery(msgspec.Struct, frozen=True, omit_defaults=True):
     until_ms: int
     max_tier: int | None = None
     capabilities: tuple[str, ...] = ("events",)
-    tools: Literal["all", "main", "beat"] = "all"
+    tools: Tools = "all"
     max_events: int = DEFAULT_MAX_EVENTS
     max_bytes: int = DEFAULT_MAX_BYTES
     problem: str | None = None

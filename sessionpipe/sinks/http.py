@@ -10,10 +10,9 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from sessionpipe.config import SinkConfig, origin
+from sessionpipe.config import SinkConfig, Tools, origin
 from sessionpipe.delivery.batch import Batch, Limits
 from sessionpipe.delivery.outcome import Acked, Drop, LowerTier, Outcome, Pause, Retry, Split
-from sessionpipe.delivery.thinning import Tools
 from sessionpipe.protocol import PROTOCOL
 from sessionpipe.sinks import discovery, keys, signing
 from sessionpipe.sinks.base import Learned, Log, Sink

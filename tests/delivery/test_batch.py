@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sessionpipe.config import Tools
 from sessionpipe.delivery.batch import Limits, Packed, Policy, pack
-from sessionpipe.delivery.thinning import Tools
 from sessionpipe.outbox import Outbox, Row, encode
 from sessionpipe.privacy import secrets
 from sessionpipe.redaction import Redaction

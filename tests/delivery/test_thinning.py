@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sessionpipe.delivery.thinning import Tools, Window
+from sessionpipe.config import Tools
+from sessionpipe.delivery.thinning import Window
 
 MINUTE = 60_000
 
