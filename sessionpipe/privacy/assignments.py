@@ -7,7 +7,7 @@ around it. :mod:`.names` says what the name means, :mod:`.values` what the value
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -20,7 +20,7 @@ Span = tuple[int, int]
 
 _NAME = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-."
 #: Between a name and the sign: quotes (escaped and encoded ones too), brackets, Markdown's stars.
-_CLOSERS = r"""(?>(?:["'`\\\])*]|%22|%27|&quot;|&#3[49];){0,8})"""
+_CLOSERS = r"""(?>(?:["'`\\\])*]|\](?=\s=>\s)|%22|%27|&quot;|&#3[49];){0,8})"""
 # The rest of a name from its stem on. A name that goes on is no secret's: `password_hash` holds a hash.
 _REST = r"_?(?:[A-Za-z][a-z]{1,20}+(?:Word|Phrase|Code|Wd)?|[A-Z]{2,20}+)s?"
 #: What ties a value to its name.
@@ -28,9 +28,13 @@ _TIES = {
     # "name": ..., "value": as in lists of variables; what tells of a value may stand before it.
     "pair": r"""(?=[\s,\\])(?>(?:\s|\\n|,){1,40})"""
     r"""(?:["'\\]{1,4}[A-Za-z]{4,12}["'\\]{1,4}\s?:\s?[\w"'\\]{1,24},\s{0,20})?"""
-    r"""["'\\]{0,4}+[Vv]alue["'\\]{0,4}+[ \t]{0,4}+[:=]"""
+    r"""(?:["'\\]{0,4}+[Vv]alue["'\\]{0,4}+[ \t]{0,4}+[:=]|content=)"""
     r"""|(?=[ :])\s?:\s?\{(?:\s{0,20}["'\\]{1,4}[A-Za-z]{4,12}["'\\]{1,4}\s?:\s?[\w"'\\]{1,16},){0,2}"""
-    r"""\s{0,20}["'\\]{1,4}value["'\\]{1,4}\s?:""",
+    r"""\s{0,20}["'\\]{1,4}(?:value|[Dd]efault)["'\\]{1,4}\s?:""",
+    # A block of that name, and its value below.
+    "block": r"(?=[ :=])\s{0,2}(?::\s?\{?|=?\s?\{)[ \t]{0,4}(?:\r?\n|\\n)(?P<indent>[ \t]{1,40})"
+    r"""(?:(?!["']?(?:[Dd]efault|[Vv]alue)["']?\s?[:=])[^\s}][^\n\\]{0,200}(?:\n|\\n)(?P=indent)[ \t]{0,8}){0,8}"""
+    r"""["']?(?:[Dd]efault|[Vv]alue)["']?[ \t]{0,8}[:=]""",
     "list": r"</key>(?:\s|\\n){0,40}<string>",
     "sign": r"[ \t]{0,16}+(?:=>|:=|[=!]==?|\|\|=?|\?\??=?|->|→|⇒|[|│](?=\s)|=|:(?!:)|%(?:25)?3[ADad]"
     r"|(?<=[ \t])As[ \t]\w{3,12}[ \t]{1,2}=)\*{0,2}+",
@@ -41,7 +45,6 @@ _TIES = {
     "part": r"(?<=\")(?:\r?\n|\\r\\n|\\n){2}(?=\S)",
     "gap": r"(?=[ \t])",
 }
-_WORD = r"""[^\s.!?:=;,"'`]{1,64}"""
 _LONGEST_NAME = 64
 
 
@@ -169,11 +172,11 @@ def _assigned(text: str, name: str, start: int, after: re.Match[str]) -> Span | 
     found = _two_words(text, start, name) if before == " " and name.isalpha() else kind(name.strip("-_."))
     if found is None or (found == "key" and "cookie" in name.lower()):
         return None  # A cookie has a rule of its own.
-    if text[max(0, start - 3) : start] == "://" or (
-        before == ":" and (after["sign"] == ":" or text[start - 2 : start] == "::")
-    ):
-        return None  # A user in a URL is the URL's; what colons separate are the parts of one name.
     tie, at = after.lastgroup or "", after.end()
+    if text[max(0, start - 3) : start] == "://" or (before == ":" and _is_part(text, start, after)):
+        return None  # A user in a URL is the URL's; what colons separate are the parts of one name.
+    if tie == "block" and not _deeper(text, start, after["indent"]):
+        return None
     sign = after["sign"].strip(" \t*") if tie == "sign" else tie
     if sign.startswith("As"):
         sign = "="
@@ -182,6 +185,9 @@ def _assigned(text: str, name: str, start: int, after: re.Match[str]) -> Span | 
         sign = "=" if sign[-1] in "Dd" else ":"
     quoted_name = bool(after["closers"])
     if tie in ("xml", "list"):
+        if tie == "xml" and quoted_name and (named := _NAMED.search(text, max(0, start - 64), start)):
+            span = _xml(text, at, found)
+            return span if span and (named["element"] or values.is_credential(text[slice(*span)])) else None
         fine = before == "<" and not quoted_name if tie == "xml" else before == ">"
         return _xml(text, at, found) if fine else None
     if tie == "part" and text[start - 6 : start] != 'name="':
@@ -209,6 +215,28 @@ def _assigned(text: str, name: str, start: int, after: re.Match[str]) -> Span | 
         return _quoted(text, value, place)
     form = _ENCODED if encoded else _IN_QUERY if query else _ON_LINE if strict else _IN_PROGRAM
     return _bare(text, value.start("bare"), place, form)
+
+
+# An attribute that names what its element holds; of some elements that is a setting, of others a label as well.
+_NAMED = re.compile(
+    r"<(?:(?P<element>property|entry|setting|param|parameter|env|environmentVariable|prop)|[A-Za-z:]{2,24})"
+    r"""\s[^<>\n]{0,40}?(?:name|key|id)=\\?["']\Z"""
+)
+_SPACE = re.compile(r"""[ \t]{0,16}["'\\]{0,2}[\w-]{2,40}:""")
+
+
+def _is_part(text: str, start: int, after: re.Match[str]) -> bool:
+    """Whether a name behind a colon is the part of another: no setting with its space, `shop:dbPassword: value`."""
+    if text[start - 2 : start] == "::":
+        return True
+    colon = after["sign"] is not None and after["sign"].strip() == ":"
+    return colon and not (text[after.end() : after.end() + 1] in (" ", "\n") and _stands(_SPACE, text, start))
+
+
+def _deeper(text: str, start: int, indent: str) -> bool:
+    """Whether ``indent`` is more than the line has on which a name stands at ``start``."""
+    lead = _lead(text, start)
+    return lead is None or len(indent) > len(lead) - len(lead.lstrip(" \t"))
 
 
 # A function with one of these words first is given what is no secret: a name, something to look at.
@@ -312,6 +340,8 @@ def _quoted(text: str, value: re.Match[str], place: _Place) -> Span | None:
             fits = values.is_chosen(content) or _is_passphrase(content)
         if not place.quoted_name or (place.kind == "key" and not place.constant) or not fits:
             return None
+    if place.kind == "token" and not place.two_words and not place.constant and values.is_spelt(content):
+        return None  # A lexer's token: `token: "keyword.control"`, `token: 'TokenIdentifier'`.
     return (start, end) if _may_go(content, place.kind) else None
 
 
@@ -424,6 +454,8 @@ _PARTS = re.compile(r"[-_.:/]")
 
 
 def _looks(value: str, place: _Place) -> bool:
+    if values.is_jumbled(value) and len(value) >= 20:
+        return True
     if place.kind == "key":
         if place.strict:
             return len(value) >= 8 and values.is_generated(value)
@@ -462,7 +494,8 @@ def _may_go(content: str, found: Kind) -> bool:
         return False
     if found == "token":
         return values.is_opaque(content) and not values.is_technical(content)
-    return len(content) >= 16 and values.is_generated(content) and not values.is_digest(content)
+    generated = values.is_generated(content) and not values.is_digest(content)
+    return len(content) >= 16 and (generated or values.is_jumbled(content))
 
 
 def _flag(text: str, name: str, start: int, end: int) -> Span | None:
@@ -494,13 +527,37 @@ def _flag(text: str, name: str, start: int, end: int) -> Span | None:
 _NO_ARGUMENT = tuple("=:|&>-")
 
 
+class _Prose(NamedTuple):
+    """The nouns that name a secret, the words before one that need no verb, and the verbs' last words."""
+
+    nouns: frozenset[str]
+    before: frozenset[str]
+    verbs: frozenset[str]
+
+
 @cache
-def _prose() -> tuple[frozenset[str], frozenset[str], re.Pattern[str]]:
-    """The nouns that name a secret, the words before one that need no verb, and what leads to the value."""
+def _prose() -> _Prose:
     words = load("secrets@1")["prose"]
-    verb = tree(words["verbs"], longest=True)
-    verbs = re.compile(rf"(?:[ \t]{_WORD}){{0,6}}?(?:[ \t]{{1,3}}{verb}:?|:)[ \t]{{1,3}}")
-    return frozenset(words["nouns"]), frozenset(words["before"]), verbs
+    verbs = (verb.rpartition(" ")[2] for verb in words["verbs"])
+    return _Prose(frozenset(words["nouns"]), frozenset(words["before"]), frozenset(verbs))
+
+
+# From a noun to what it is: words, a verb and the value, on one line.
+_SAID, _WORDS = re.compile(r"[ \t]{1,3}(\S{1,64})"), 10
+
+
+def _leads(text: str, end: int, verbs: frozenset[str]) -> Iterator[int]:
+    """Where behind a noun that ends at ``end`` a value may stand: behind each verb of its sentence."""
+    for _ in range(_WORDS):
+        word = _SAID.match(text, end)
+        if word is None:
+            return
+        end = word.end()
+        if word[1][-1:] == ":" or word[1] in verbs:
+            if blank := _BLANK.match(text, end):
+                yield blank.end()
+        elif word[1][-1] in ".!?;,\"'`)" or "=" in word[1]:
+            return
 
 
 # What generated values have and words have not.
@@ -569,13 +626,9 @@ def _spoken(text: str, name: str, start: int, end: int) -> tuple[Span | None, in
             and _may_go(content, "token")
         ):
             return (quote.end(), closing), end + _SENTENCE
-    verb = verbs.match(text, end)
-    for _ in range(3):
-        if verb is None:
-            break
-        if span := _told(text, verb.end(), 0, found):
+    for at in _leads(text, end, verbs):
+        if span := _told(text, at, 0, found):
             return span, end + _SENTENCE
-        verb = verbs.match(text, verb.end() - 1)
     lead = [word.lstrip("(") for word in words if word != "the"][-1:]
     if lead and (lead[0] in befores or lead[0].endswith(",") or not lead[0]):
         return _told(text, end + 1, 8, found), end + _SENTENCE

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
 
-from sessionpipe.privacy import engine, values, walk
+from sessionpipe.privacy import engine, percent, values, walk
 from sessionpipe.privacy.names import kind, told
 from sessionpipe.privacy.shapes import Span
 from sessionpipe.privacy.values import MARK
@@ -37,12 +37,29 @@ def redact(text: str) -> str:
     for _ in range(_ROUNDS):
         if len(text) < _SHORTEST:
             return text
-        spans, again = engine.find(text, near)
+        spans, again = _find(text, near)
         if spans:
             text, near = _replaced(text, spans)
         if not again:
             return text
     return text
+
+
+def _find(text: str, near: Sequence[int] | None = None) -> engine.Found:
+    """The secrets of ``text``, and those whose signs are percent-encoded in it."""
+    found = engine.find(text, near)
+    if "%" not in text or not (view := percent.View(text)).text:
+        return found
+    spans = [*found.spans, *map(view.place, engine.find(view.text).spans)]
+    if len(spans) == len(found.spans):
+        return found
+    merged: list[Span] = []
+    for start, end in sorted(spans):
+        if merged and start < merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return engine.Found(merged, True)
 
 
 def _replaced(text: str, spans: list[Span]) -> tuple[str, list[int]]:
@@ -73,7 +90,7 @@ def redact_value(obj: Any) -> Any:
         return obj
     # One pass over all strings together decides; a line end between two of them joins nothing.
     strings = walk.strings(obj)
-    spans = engine.find("\n".join(strings)).spans
+    spans = _find("\n".join(strings)).spans
     if not spans and not any(map(_may_name, strings)):
         return obj
     dirty = _touched(strings, spans)

@@ -149,6 +149,34 @@ def is_random(value: str) -> bool:
     ) or bool(_LONG.search(value) or re.fullmatch(r"(?=[^0-9]*[0-9])(?=[^a-f]*[a-f])[0-9a-f]{32,}", value))
 
 
+def is_spelt(value: str) -> bool:
+    """Whether ``value`` is words, joined by signs or by their capitals: the name of something in a program."""
+    if _DIGIT.search(value):
+        return False
+    for piece in _PIECES.split(value):
+        words = _SPELT.findall(piece)
+        if len(piece) > 3 and 4 * sum(map(len, words)) < 3 * len(piece):
+            return False
+        if any(len(word) > 16 for word in words):
+            return False
+    return True
+
+
+def is_jumbled(value: str) -> bool:
+    """Whether ``value`` is many letters, small and capital, that make no words."""
+    return (
+        len(value) >= 16
+        and value.isascii()
+        and value.isalpha()
+        and not value.isupper()
+        and value[1:] != value[1:].lower()
+        and 3 * sum(map(len, _SYLLABLES.findall(value))) < 2 * len(value)
+    )
+
+
+_SYLLABLES = re.compile("[A-Z][a-z]{2,}|[a-z]{3,}")
+
+
 _LONG = re.compile(
     r"(?<![A-Za-z0-9])(?=(?:[0-9a-f]{0,40}+[g-z]){4})(?=(?:[a-z]{0,16}+[0-9]{1,6}+){4})[a-z0-9]{40,}+(?![A-Za-z0-9])"
 )
