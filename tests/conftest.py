@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,14 @@ def shared() -> Path:
     if not (_SHARED / "recordings").is_dir():
         pytest.skip("the handed recordings are not beside this checkout")
     return _SHARED
+
+
+@pytest.fixture(autouse=True)
+def _usual_umask() -> Iterator[None]:
+    """Each test begins with a person's umask: the commands set a private one for their whole process."""
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
 
 
 @pytest.fixture(autouse=True)

@@ -32,7 +32,7 @@ def without_chance(stream: str) -> list[str]:
     stream = re.sub(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}", "<id>", stream)
     stream = re.sub(r'"\d{4}-\d\d-\d\dT[0-9:.]+Z"', '"<time>"', stream)
     stream = re.sub(r'"(id|parentId|entryId)":"[0-9a-f]{8}"', r'"\1":"<id>"', stream)
-    return re.sub(r'"(timestamp|durationMs)":\d+', r'"\1":0', stream).split("\n")
+    return re.sub(r'"(timestamp|durationMs|wall_time_seconds)":[0-9.]+', r'"\1":0', stream).split("\n")
 
 
 WORK: list[Turn] = [
