@@ -44,6 +44,7 @@ _TIES = {
     "call": r"""(?:\.(?:type|fill|send_?[kK]eys|set_?[vV]alue|val))?\([ \t]{0,2}(?=\\{0,4}["'`])""",
     "part": r"(?<=\")(?:\r?\n|\\r\\n|\\n){2}(?=\S)",
     "gap": r"(?=[ \t])",
+    "head": r"(?=\r?\n\S)",
 }
 _LONGEST_NAME = 64
 
@@ -71,10 +72,15 @@ def look(text: str, at: int, after: re.Match[str]) -> tuple[Sequence[Span], int,
     end = after.end("rest")
     name, start = _whole_name(text, at, end)
     reach = 0
+    if after.lastgroup == "head":
+        column = _below(text, name, start)
+        return column, end, column[-1][1] if column else 0
     if after.lastgroup != "gap":
         span = _assigned(text, name, start, after)
         table = span is None and after["sign"] is not None and after["sign"][-1] in "|│"
         if table and (column := _column(text, name, start, after)):
+            return column, end, column[-1][1]
+        if span is None and after.lastgroup == "table" and (column := _below(text, name, start)):
             return column, end, column[-1][1]
     elif name.startswith("-"):
         span = _flag(text, name, start, end)
@@ -303,6 +309,37 @@ def _column(text: str, name: str, start: int, after: re.Match[str]) -> list[Span
     return spans
 
 
+_HEAD = re.compile(r"[A-Z][\w-]{1,30}(?:[ \t]{1,40}[A-Z][\w-]{1,30}){1,11}")
+
+
+def _below(text: str, name: str, start: int) -> list[Span]:
+    """The secrets below ``name`` in a table whose columns blanks separate."""
+    if (found := kind(name)) is None or found == "key":
+        return []
+    line = text.rfind("\n", max(0, start - _WIDEST_ROW), start) + 1
+    end = text.find("\n", start, start + _WIDEST_ROW)
+    head = text[line:end].strip() if end >= 0 else ""
+    if not _HEAD.fullmatch(head):
+        return []
+    cell, cells = len(text[line:start].split()), len(head.split())
+    spans: list[Span] = []
+    for _ in range(_MOST_ROWS):
+        at = end + 1
+        end = text.find("\n", at, at + _WIDEST_ROW)
+        end = end if end >= 0 else min(len(text), at + _WIDEST_ROW)
+        row = list(_CELL.finditer(text, at, end))
+        if len(row) != cells:
+            break
+        value = row[cell][0]
+        said = values.is_generated(value) or (found == "password" and values.is_chosen(value))
+        if len(value) >= 6 and said and not values.is_digest(value) and _may_go(value, found):
+            spans.append(row[cell].span())
+    return spans
+
+
+_CELL = re.compile(r"\S+")
+
+
 def _xml(text: str, at: int, found: Kind) -> Span | None:
     value = _XML_VALUE.match(text, at)
     if value is None or not _may_go(value[1], found):
@@ -405,7 +442,9 @@ def _bare(text: str, start: int, place: _Place, form: re.Pattern[str]) -> Span |
         goes = _looks(value, place)
         if not goes and place.kind == "password" and text[start - 1 : start] == "=":
             # An option's or a log's: a program goes on behind it.
-            goes = values.is_chosen(value) and text[start + len(whole) : start + len(whole) + 1] in _BLANKS
+            rest = text[start + len(whole) : start + len(whole) + 2]
+            said = rest[:1] in _BLANKS or (rest == ", " and not values.is_code(value))
+            goes = values.is_chosen(value) and said
     if (
         not goes
         and place.kind == "password"
@@ -675,7 +714,10 @@ def _set(text: str, start: int, end: int, found: Kind) -> Span | None:
 def _told(text: str, at: int, shortest: int, found: Kind | None) -> Span | None:
     opening = _OPENING.match(text, at)
     at = opening.end() if opening else at
-    word = _unquoted(text, at, _ON_LINE).rstrip(_PUNCTUATION + "!?")
+    word = _unquoted(text, at, _ON_LINE)
+    # "!" and "?" are the value's own where its sentence goes on behind them.
+    goes_on = found == "password" and _GOES_ON.match(text, at + len(word)) is not None
+    word = word.rstrip(_PUNCTUATION if goes_on else _PUNCTUATION + "!?")
     if values.is_placeholder(word) or "(" in word or len(word) < shortest:
         return None
     # A commit's name is no secret, however it is spoken of; what is longer and called one is.
@@ -689,4 +731,5 @@ def _told(text: str, at: int, shortest: int, found: Kind | None) -> Span | None:
     return _to_the_end(text, at, word, _ON_LINE)
 
 
+_GOES_ON = re.compile(r" [a-z(]")
 _OPENING = re.compile(r"""\\{0,3}["'`(*]{0,3}""")

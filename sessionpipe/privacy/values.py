@@ -194,7 +194,7 @@ def is_base64(value: str) -> bool:
 def is_said(value: str) -> bool:
     """Whether what a sentence in any language says of a password is one: it looks generated or chosen."""
     bare = value.rstrip(".,;:!?)\"'`*")
-    looks = is_generated(bare) or is_chosen(bare)
+    looks = is_generated(bare) or is_chosen(bare) or is_jumbled(bare)
     return looks and not is_digest(bare) and not is_placeholder(bare)
 
 

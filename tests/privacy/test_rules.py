@@ -20,7 +20,7 @@ SHAPES = SECRETS["vendor"] + SECRETS["rule"]
 # What the rules of each revision were. A stored event carries the revision that redacted it, and is
 # redacted again when a later one is in force: rules that changed without a new one would reach nothing.
 REVISIONS = {
-    "secrets@1": {1: "34e2aba61b237ec2", 2: "96f5d67dc4bfb1d4"},
+    "secrets@1": {1: "34e2aba61b237ec2", 2: "0f28f3e9a61336ba"},
 }
 
 
@@ -77,8 +77,9 @@ def test_what_a_sign_of_every_text_announces_has_a_long_run() -> None:
     # A text without one is not looked through for it.
     for rule in SHAPES:
         for example in rule["match"] if "then" in rule else ():
-            text = expand(example if isinstance(example, str) else example[0])
-            assert re.search(f"[A-Za-z0-9_-]{{{engine.RUN}}}", text), rule["id"]
+            assert re.search(engine.RUN, expand(example if isinstance(example, str) else example[0])), rule[
+                "id"
+            ]
 
 
 def test_no_rule_repeats_without_end_inside_a_repetition() -> None:
