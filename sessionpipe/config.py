@@ -6,7 +6,7 @@ name = "studio"                 # what events call this machine; the hostname un
 
 [retention]
 days = 30                       # how long delivered events are kept
-max_mb = 500                    # how much a failing sink may hold back; unbounded unless said
+max_mb = 500                    # how large the outbox may grow, whoever needs it; unbounded unless said
 
 [[sinks]]
 name = "board"

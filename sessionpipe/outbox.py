@@ -1097,11 +1097,11 @@ def _place_or_make(path: Path) -> None:
         named = those_set_aside(path)
         give_name(path, ready(path), named[-1] if named else aside_name(path, now_ms))
         return
-    orphan = has_wal(path)
     making = path.with_name(f"{path.name}.making")
-    # A WAL without its database: there was one, and nobody knows how far its sessions had come. Later
-    # than any count of events can be, a millisecond each.
-    make(making, now_ms if orphan else 0)
+    # Where there was one, nobody knows how far its sessions had come: they begin at the time in
+    # milliseconds, which is further than any can have counted.
+    was_one = has_wal(path) or bool(those_set_aside(path))
+    make(making, now_ms if was_one else 0)
     give_name(path, making, aside_name(path, now_ms))
     with suppress(OSError):
         reserve(path)

@@ -12,6 +12,7 @@ import os
 import stat
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -166,6 +167,15 @@ def read_file(path: Path, *, follow: bool = False) -> bytes:
         return b"".join(chunks)
     finally:
         os.close(fd)
+
+
+def those_put_aside(state: State) -> list[Path]:
+    """What :func:`put_aside` renamed below the state directory and is still there."""
+    found = []
+    for folder in (state.root, state.spool, state.log.parent):
+        with suppress(OSError):
+            found += sorted(folder.glob("*.aside-*"))
+    return found
 
 
 def open_file(path: Path, flags: int) -> int:

@@ -41,6 +41,7 @@ from sessionpipe.outboxfile import (
     companions,
     give_name,
     ready,
+    sync,
     those_set_aside,
     wal_of,
 )
@@ -111,6 +112,9 @@ def set_aside(path: Path, why: str, now_ms: int, *, file: tuple[int, int] | None
                 raise
             faults.point("salvage.built")
             building.rename(ready(path))
+            # Its name is on the disk before the old one loses its own: after a power cut there is one of
+            # the two, never neither.
+            sync(path.parent)
             faults.point("salvage.ready")
             give_name(path, ready(path), aside)
             faults.point("salvage.placed")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import json
 import sqlite3
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ import pytest
 from sessionpipe.intake import STUCK_S, Intake
 from sessionpipe.outbox import Outbox
 from sessionpipe.seal import seal
-from sessionpipe.spool import Spool
+from sessionpipe.spool import Job, Spool
 from tests.schema import assert_valid
 
 SESSION = "3f0c2f2e-6a51-4d7b-9a55-0d3c5f1f5a10"
@@ -217,6 +218,35 @@ class TestTrouble:
         assert bench.intake().run() == 12
         started = [e["data"]["prompt_chars"] for e in bench.events() if e["type"] == "turn.started"]
         assert started == lengths
+
+    def test_a_long_queue_is_listed_once_and_its_jobs_are_read_as_their_turn_comes(
+        self, bench: Bench, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """However many wait, what a worker does with each does not grow with them."""
+        monkeypatch.setattr("sessionpipe.intake.BATCH_JOBS", 10)
+        for number in range(500):
+            bench.put(job("UserPromptSubmit", number, prompt="x"))
+        listed: list[int] = []
+        held: list[int] = []
+        names, read = Spool.names, Spool.read
+
+        def listing(spool: Spool) -> list[str]:
+            listed.append(1)
+            return names(spool)
+
+        def reading(spool: Spool, name: str) -> Any:
+            held.append(sum(isinstance(one, Job) for one in gc.get_objects()))
+            return read(spool, name)
+
+        monkeypatch.setattr(Spool, "names", listing)
+        intake = bench.intake()
+        assert intake.run(iter([True] * 20 + [False]).__next__) == 200
+        monkeypatch.setattr(Spool, "read", reading)
+        assert intake.run(iter([True] * 2 + [False]).__next__) == 20
+        monkeypatch.setattr(Spool, "read", read)
+        assert intake.run() == 280
+        assert len(listed) == 2
+        assert max(held) <= 21
 
     def test_it_is_asked_before_each_batch_whether_to_go_on_and_goes_on_where_it_was(
         self, bench: Bench, monkeypatch: pytest.MonkeyPatch

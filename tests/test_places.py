@@ -48,7 +48,8 @@ def test_every_name_of_a_state_directory_is_in_the_table(state: State) -> None:
 
 
 def test_what_has_a_folders_name_is_kept_beside_it(state: State, tmp_path: Path) -> None:
-    (tmp_path / "victims").mkdir(0o755)
+    (tmp_path / "victims").mkdir()
+    (tmp_path / "victims").chmod(0o755)
     (state.root / "spool").symlink_to(tmp_path / "victims")
     make_ours(state.root / "spool")
     assert stat.S_IMODE((state.root / "spool").lstat().st_mode) == 0o700
@@ -59,7 +60,8 @@ def test_what_has_a_folders_name_is_kept_beside_it(state: State, tmp_path: Path)
 
 def test_a_folder_of_ours_is_made_private_and_its_parents_are_not_made(state: State) -> None:
     wide = state.root / "wide"
-    wide.mkdir(0o755)
+    wide.mkdir()
+    wide.chmod(0o755)
     make_ours(wide)
     assert stat.S_IMODE(wide.stat().st_mode) == 0o700
     with pytest.raises(FileNotFoundError):

@@ -119,6 +119,14 @@ def _folder(place: State) -> Iterator[Finding]:
     wrong = [Finding("state", "fail", one.what, one.mend) for one in places.wrong(place)]
     wrong += _wide(root)
     yield from wrong or [Finding("state", "ok", f"{tilde(str(root))} is yours alone and writable")]
+    for path in places.those_put_aside(place):
+        what = places.describe(path.lstat().st_mode)
+        yield Finding(
+            "state",
+            "warn",
+            f"{what} stood where something of sessionpipe's belongs, and was renamed to {path}",
+            "look at it, and remove it",
+        )
     yield from _room(root)
     if kind := network_file_system(root):
         yield Finding(

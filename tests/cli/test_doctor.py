@@ -11,8 +11,13 @@ import msgspec
 import pytest
 
 from sessionpipe.cli import doctor
+from sessionpipe.clock import now_ms
 from sessionpipe.install import launcher
+from sessionpipe.liveness import Lock
+from sessionpipe.outboxfile import those_set_aside
 from sessionpipe.paths import State, config_dir, make_private, state_dir
+from sessionpipe.places import identity
+from sessionpipe.salvage import set_aside
 
 
 @pytest.fixture
@@ -51,6 +56,41 @@ def test_a_folder_others_can_read_fails_and_says_how_to_mend_it(run: Any, place:
     (finding,) = [one for one in look(run)["state"] if one["level"] == "fail"]
     assert str(place.spool) in finding["message"]
     assert finding["mend"] == f"chmod -R go-rwx {place.root}"
+
+
+def test_what_was_put_aside_is_told(run: Any, place: State) -> None:
+    place.lock.symlink_to("/etc/passwd")
+    Lock(place).acquire()
+    (aside,) = place.root.glob("worker.lock.aside-*")
+    told = [one["message"] for one in look(run)["state"] if one["level"] == "warn"]
+    assert any(one.endswith(f"and was renamed to {aside}") and one.startswith("a link") for one in told)
+
+
+def test_a_damaged_outbox_that_is_kept_is_told_with_how_to_be_rid_of_it(run: Any, recorder: Any) -> None:
+    path = recorder.state.outbox
+    for _ in range(3):
+        recorder.add("one", "turn.started")
+    recorder.outbox.add_sink("board", 1)
+    recorder.outbox.close()
+    set_aside(path, "a page is noise", now_ms(), file=identity(path))
+    (aside,) = those_set_aside(path)
+    kept, carried, whole = look(run)["outbox"]
+    assert kept["level"] == "warn" and str(aside) in kept["message"]
+    assert kept["mend"] == f"once you do not want it any more: rm {aside}"
+    assert "(a page is noise): 3 events of 1 session" in carried["message"]
+    assert whole["message"] == "whole: 3 events of 1 session"
+
+
+@pytest.mark.parametrize("page", [1, 5])
+def test_a_damaged_outbox_fails_and_says_what_mends_it(run: Any, recorder: Any, page: int) -> None:
+    recorder.add("one", "turn.started")
+    recorder.outbox.close()
+    content = bytearray(recorder.state.outbox.read_bytes())
+    content[(page - 1) * 4096 : page * 4096] = os.urandom(4096)
+    recorder.state.outbox.write_bytes(content)
+    (finding,) = look(run)["outbox"]
+    assert (finding["level"], finding["mend"]) == ("fail", "sessionpipe flush")
+    assert f"{recorder.state.outbox} is damaged: " in finding["message"]
 
 
 @pytest.mark.skipif(os.getuid() == 0, reason="root may write anywhere")

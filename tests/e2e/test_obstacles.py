@@ -37,7 +37,8 @@ class Obstacle:
         self.file, self.folder = root / "victim", root / "victims"
         self.file.write_bytes(PRECIOUS)
         self.file.chmod(0o644)
-        self.folder.mkdir(0o755)
+        self.folder.mkdir()
+        self.folder.chmod(0o755)
         self._sockets: list[socket.socket] = []
 
     def plant(self, kind: str, path: Path) -> None:
