@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sessionpipe.privacy import values
+from tests.privacy.recipes import ALPHABETS, generated
 
 WORDS = """
 wrong Wrong required a1 v1.2.3 1.2.3-beta.1 2026-09-28 2026-09-28T01:03:11Z SHA256 base64 OAuth2 utf-8
@@ -80,3 +81,31 @@ def test_prose_speaks_about_a_secret() -> None:
     assert values.is_prose("must be at least 8 characters")
     assert not values.is_prose("correct horse battery staple")
     assert not values.is_prose("password")
+
+
+@pytest.mark.parametrize(
+    "value", ["keyword.control", "StringLiteralToken", "meta.tag-name.html", "the word", "punctuation"]
+)
+def test_names_of_things_in_a_program_are_spelt(value: str) -> None:
+    assert values.is_spelt(value)
+    assert not values.is_jumbled(value)
+
+
+@pytest.mark.parametrize("length", [20, 32, 40])
+def test_letters_that_make_no_words_are_jumbled_and_no_name(length: int) -> None:
+    made = generated(length, "tRwYbHnLqMxGdJ")
+    assert values.is_jumbled(made)
+    assert not values.is_spelt(made)
+
+
+@pytest.mark.parametrize(
+    "value", ["getUserById2FromTheDatabase", "isApiKeyProvider", "ThirdPartyHttpClient42Factory"]
+)
+def test_a_name_written_as_one_word_is_neither_random_nor_jumbled(value: str) -> None:
+    assert not values.is_random(value)
+    assert not values.is_jumbled(value)
+
+
+def test_a_long_mixture_of_small_letters_and_digits_is_random_and_a_digest_s_is_of_hexadecimal() -> None:
+    assert values.is_random(generated(44, ALPHABETS["low"]))
+    assert not values.is_random("a-name-of-many-small-words-with-a-number-2-in-it")
