@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -27,8 +27,11 @@ _LONG = 4 * _PIECE
 _AROUND = 2_048
 #: The most that ``then`` of a row asks to follow its sign.
 _FOLLOWING = 256
-#: The fewest letters, digits and dashes in a row, right behind the sign, that it asks for.
-_RUN = 16
+#: What is in everything that such a row finds: a long run behind a sign, or hexadecimal before one. What
+#: ends with it has its sign at most so far before its end.
+RUN = r"[.:][A-Za-z0-9_\-]{24}|[_\-][A-Za-z0-9]{28}|[0-9a-f]{32}[.\-][A-Za-z0-9]{8}"
+_SIGN = 40
+_BEFORE = 160
 
 
 #: How far a rule looked, from where to where, and how many secrets it found there.
@@ -52,15 +55,16 @@ class _Word(NamedTuple):
 
 class _Engine(NamedTuple):
     occurring: prefilter.Prefilter
-    #: Whether rows of a text may be one.
+    #: Where a piece has what everything that `then` rows find has, and whether rows of a text may be one.
+    runs: Callable[[bytes], list[int] | None]
     has_rows: prefilter.Prefilter
     words: list[_Word]
     #: From this index on, words are stems of names; from that one on, signs of a terminal's codes.
     stems: int
     codes: int
     longest: int
-    #: What only a sign of every text announces, each behind its gate.
-    common: list[tuple[prefilter.Prefilter, re.Pattern[str], tuple[Rule, ...]]]
+    #: What only a sign of every text announces.
+    common: list[tuple[re.Pattern[str], tuple[Rule, ...]]]
     #: Words that are not ASCII.
     foreign: list[tuple[str, tuple[Rule, ...]]]
 
@@ -74,15 +78,13 @@ def _engine() -> _Engine:
     rules = [*tables.rules, *[()] * len(stems + codes)]
     return _Engine(
         prefilter.build(words),
+        prefilter.ends(RUN),
         prefilter.gate(wrapped.GATE),
         [_Word(word.text.encode(), word.starts, row) for word, row in zip(words, rules, strict=True)],
         len(tables.words),
         len(tables.words) + len(stems),
         max(len(word.text) for word in words),
-        [
-            (prefilter.gate(f"\\{sign}[A-Za-z0-9_-]{{{_RUN}}}"), pattern, row)
-            for sign, pattern, row in tables.common
-        ],
+        tables.common,
         tables.foreign,
     )
 
@@ -222,12 +224,9 @@ def _scan(
         if places:
             hits += [at for at, _ in places]
             _places(engine, text, places, found, looked)
-        for gate, pattern, rules in engine.common:
-            if gate(piece):
-                for match in pattern.finditer(text, begin, end + _FOLLOWING):
-                    if (at := match.start()) < end:
-                        for rule in rules:
-                            found += rule.look(text, at)[0]
+        for at, rules in _common(engine, text, raw, begin, end):
+            for rule in rules:
+                found += rule.look(text, at)[0]
         spans += found
         reached += looked
         if key and all(one[1] < end + _AROUND for one in (*found, *looked)):
@@ -237,6 +236,24 @@ def _scan(
                 upto - begin,
             )
     return coded
+
+
+def _common(
+    engine: _Engine, text: str, raw: bytes, begin: int, end: int
+) -> Iterator[tuple[int, tuple[Rule, ...]]]:
+    """Where in ``text[begin:end]`` a sign of every text announces something, and to which rules."""
+    first = max(0, begin - _BEFORE)
+    runs = engine.runs(raw[first : end + _FOLLOWING])
+    windows = [(begin, end)] if runs is None else [(first + run - _SIGN, first + run) for run in runs]
+    upto = begin
+    for start, stop in windows:
+        start, stop = max(upto, start), min(stop, end)
+        if start < stop:
+            upto = stop
+            for pattern, rules in engine.common:
+                for match in pattern.finditer(text, start, stop + _FOLLOWING):
+                    if (at := match.start()) < stop:
+                        yield at, rules
 
 
 class _Seen(NamedTuple):

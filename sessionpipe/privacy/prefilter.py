@@ -74,7 +74,19 @@ def gate(expression: str) -> Prefilter:
         return open_gate
 
 
-def _automaton(expressions: list[str], caseless: list[bool], instead: Prefilter) -> Prefilter:
+def ends(expression: str) -> Callable[[bytes], list[int] | None]:
+    """Where in a text what matches ``expression`` ends, at least once for each place; None when that is not known."""
+    try:
+        scan = _automaton([expression], [False], lambda _: [-1], once=False)
+    except Exception:
+        return lambda _: None
+    return lambda piece: None if (found := scan(piece)) == [-1] else found
+
+
+def _automaton(
+    expressions: list[str], caseless: list[bool], instead: Prefilter, once: bool = True
+) -> Prefilter:
+    """Which expressions occur, each ``once``; else where what matches the one expression ends."""
     import hyperscan
 
     database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
@@ -83,7 +95,7 @@ def _automaton(expressions: list[str], caseless: list[bool], instead: Prefilter)
         ids=list(range(len(expressions))),
         elements=len(expressions),
         flags=[
-            hyperscan.HS_FLAG_SINGLEMATCH | (hyperscan.HS_FLAG_CASELESS if any_case else 0)
+            (hyperscan.HS_FLAG_SINGLEMATCH if once else 0) | (hyperscan.HS_FLAG_CASELESS if any_case else 0)
             for any_case in caseless
         ],
     )
@@ -96,7 +108,10 @@ def _automaton(expressions: list[str], caseless: list[bool], instead: Prefilter)
         try:
             found: list[int] = []
             add = found.append
-            database.scan(piece, match_event_handler=lambda index, *_: add(index))
+            if once:
+                database.scan(piece, match_event_handler=lambda index, *_: add(index))
+            else:
+                database.scan(piece, match_event_handler=lambda _, start, end, *__: add(end))
             return found
         finally:
             free.release()

@@ -194,7 +194,7 @@ class Tables(NamedTuple):
     rules: list[tuple[Rule, ...]]
     #: For what only a sign of every text announces: an expression for it with what must follow. One
     #: for each, for `re` skips to a letter three times as fast as to one of several.
-    common: list[tuple[str, re.Pattern[str], tuple[Rule, ...]]]
+    common: list[tuple[re.Pattern[str], tuple[Rule, ...]]]
     #: The words that are not ASCII, which only a text that is not has.
     foreign: list[tuple[str, tuple[Rule, ...]]]
 
@@ -225,7 +225,7 @@ def tables() -> Tables:
         list(by_word),
         [tuple(rules) for rules in by_word.values()],
         [
-            (sign, re.compile(f"{re.escape(sign)}(?:{'|'.join(thens[sign])})"), tuple(by_sign[sign]))
+            (re.compile(f"{re.escape(sign)}(?:{'|'.join(thens[sign])})"), tuple(by_sign[sign]))
             for sign in thens
         ],
         [(word, tuple(rules)) for word, rules in foreign.items()],
