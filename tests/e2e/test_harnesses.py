@@ -181,7 +181,8 @@ def test_pi(installed: Machine) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     installed.sessionpipe("flush")
     told = Delivered(installed.root / "events.ndjson").told()
-    told.remove("turn.transcript")  # It is read from the session's file, which may be before or after the end.
+    # Read from the session's file, which may be before or after its end was told.
+    told.remove("turn.transcript")
     assert told == [
         "session.started startup",
         "turn.started",
