@@ -718,7 +718,13 @@ def _told(text: str, at: int, shortest: int, found: Kind | None) -> Span | None:
     # "!" and "?" are the value's own where its sentence goes on behind them.
     goes_on = found == "password" and _GOES_ON.match(text, at + len(word)) is not None
     word = word.rstrip(_PUNCTUATION if goes_on else _PUNCTUATION + "!?")
-    if values.is_placeholder(word) or "(" in word or len(word) < shortest:
+    if (
+        values.is_placeholder(word)
+        or "(" in word
+        or "${" in word
+        or word.endswith("[]")
+        or len(word) < shortest
+    ):
         return None
     # A commit's name is no secret, however it is spoken of; what is longer and called one is.
     called = len(word) >= 32 and (values.is_uuid(word) or values.is_random(word))
