@@ -315,6 +315,8 @@ class Store:
         self._outbox: Outbox | None = None
         # How much of each session somebody has told already: all that is at or before that time.
         self._told_until: dict[str, float] = {}
+        # Up to when what was asked in it has been told with its answer, as far as that had come.
+        self._asked_until: dict[str, int] = {}
         #: Whether anything was recorded.
         self.wrote = False
 
@@ -357,13 +359,14 @@ class Store:
             session = sessions[key] = tx.session(*key, told.at_ms)
         if told.session_id not in self._told_until:
             self._told_until[told.session_id] = self._until(session, told)
+            self._asked_until[told.session_id] = Cursor.of(session.transcript.get("cursor", {})).sent_ms or 0
         if told.at_ms <= self._told_until[told.session_id]:
             return False
         before = session.next_seq
         if one.mapped is not None:
             record_drafts(tx, sessions, one.mapped)
         elif isinstance(told, Talked):
-            _record_exchange(tx, session, told)
+            _record_exchange(tx, session, told, self._asked_until[told.session_id])
         return session.next_seq > before
 
     def _until(self, session: Session, first: Told | Talked) -> float:
@@ -392,7 +395,7 @@ class Store:
         return float("inf")
 
 
-def _record_exchange(tx: Transaction, session: Session, told: Talked) -> None:
+def _record_exchange(tx: Transaction, session: Session, told: Talked, known_ms: int) -> None:
     talk = told.talk
     asked_ms = told.at_ms if talk.asked_ms is None else talk.asked_ms
     if not session.state.get("started") or asked_ms < (session.forgotten_ms or 0):
@@ -403,6 +406,8 @@ def _record_exchange(tx: Transaction, session: Session, told: Talked) -> None:
         now = now_ms()
         tx.queue_read(session, {**owed, "said": None, "final": False, "ended_ms": told.at_ms}, now, now)
         return
+    if told.saved and asked_ms <= known_ms:
+        return  # Told as far as it had come when its stream was cut off; no exchange is told twice.
     turn = session.transcript.get("turn", 0) + 1
     draft = {
         "type": "turn.transcript",

@@ -313,6 +313,15 @@ def test_a_run_whose_reader_was_killed_is_completed_from_what_was_saved(state: S
     ]
 
 
+@pytest.mark.parametrize("at", [ASKED, ASKED + 86_400_000], ids=["live", "saved"])
+def test_an_exchange_that_was_cut_off_is_not_told_again_with_its_end(state: State, at: int) -> None:
+    lines = [*OPENING, said("One.", "toolUse", timestamp=ASKED + 1_000)]
+    ingest(state, frames(lines, at, signalled=True))
+    ingest(state, frames([*lines, said(timestamp=ASKED + 3_000), SETTLED], ASKED + 86_400_000))
+    found = [event["data"] for event in events(state) if event["type"] == "turn.transcript"]
+    assert [(one["user"], one["assistant"]) for one in found] == [("Go", "One.")]
+
+
 def test_two_readers_of_one_stream_record_it_once(state: State) -> None:
     ingest(state, frames(RUN))
     before = events(state)
