@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 #: How long a worker with nothing to do waits for more: a turn's next tool call is rarely later.
 LINGER_S = 3.0
+#: How long a worker has been at work when it begins to see to the outbox itself.
+UPKEEP_AFTER_S = 1.0
 #: How long a worker waits for one that makes way.
 TAKEOVER_S = 10.0
 #: After so many failed connections in one life, somebody started elsewhere may see the network.
@@ -294,6 +296,7 @@ class Worker:
 
         trouble, again_at = Trouble(), 0.0
         active = time.monotonic()
+        upkeep_at = active + UPKEEP_AFTER_S
         while True:
             if not self.fifo.still_there():
                 # Somebody removed it: hooks would start workers in vain, and this one hear of nothing.
@@ -330,9 +333,9 @@ class Worker:
                     again_at = time.monotonic() + pause
                     if line:
                         self.trouble(f"intake: {line}")
-                if self._upkeep is not None:
-                    # Only now: whoever waits for an event does not wait for this.
-                    self._upkeep.start() if not self._upkeep.is_alive() else self._upkeep.notify()
+                    self._keep_up()
+            if now >= upkeep_at and self._upkeep is not None and not self._upkeep.is_alive():
+                self._keep_up()
             if force:
                 for courier in self._couriers.values():
                     courier.notify(force=True)
@@ -351,6 +354,8 @@ class Worker:
                 if not owed and now - active >= LINGER_S:
                     return "idle"
             timeouts = [_LONGEST_SLEEP_S]
+            if self._upkeep is not None and not self._upkeep.is_alive():
+                timeouts.append(upkeep_at - now)
             if intake.more and not again_at:
                 timeouts.append(0)
             if again_at:
@@ -481,6 +486,17 @@ class Worker:
     def _recorded(self) -> None:
         self._reader.notify()
         self.committed()
+        if self._upkeep is not None and self._upkeep.is_alive():
+            self._upkeep.notify()
+
+    def _keep_up(self) -> None:
+        """Have the outbox seen to: it may have grown, or there may be no room on the disk."""
+        if self._upkeep is None:
+            return
+        if self._upkeep.is_alive():
+            self._upkeep.notify()
+        else:
+            self._upkeep.start()
 
     def _standing(self) -> tuple[bool, bool]:
         """Whether a part is at work or soon will be, and whether a sink owes a retry."""

@@ -368,10 +368,39 @@ def test_of_two_workers_at_once_each_job_is_recorded_once(bench: Bench) -> None:
 
 
 def test_old_marks_of_sessions_that_hooks_told_go(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker, "LINGER_S", 0.2)  # A worker that leaves at once tidies nothing up.
+    monkeypatch.setattr(worker, "UPKEEP_AFTER_S", 0.0)
     bench.state.live.mkdir()
     for name, age in (("pi-old", 30 * 86_400), ("pi-new", 60)):
         (bench.state.live / name).write_text("{}")
         os.utime(bench.state.live / name, (time.time() - age,) * 2)
     bench.start().join(30)
     assert [path.name for path in bench.state.live.iterdir()] == ["pi-new"]
+
+
+def test_a_worker_that_only_waits_does_nothing_but_wait(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "UPKEEP_AFTER_S", 0.0)
+    rounds: list[float] = []
+    sleep = Worker._sleep
+
+    def slept(self: Worker, seconds: float) -> bytes:
+        rounds.append(seconds)
+        return sleep(self, seconds)
+
+    monkeypatch.setattr(Worker, "_sleep", slept)
+    bench.put()
+    one, thread, _ended = serving(bench, forever=True)
+    wait_for(lambda: one._upkeep is not None and one._upkeep.is_alive(), "its upkeep")
+
+    def rests() -> bool:
+        return bool(rounds) and rounds[-1] == worker._LONGEST_SLEEP_S and one._standing() == (False, False)
+
+    wait_for(rests, "it to rest")
+    before = len(rounds)
+    for number in range(1, 4):
+        send(bench.state.fifo, b"i")  # Whatever it is woken for, it goes to sleep again.
+        wait_for(lambda number=number: len(rounds) >= before + number, "a round")
+    wait_for(rests, "it to rest again")
+    stop(one, thread)
+    assert len(rounds) <= before + 4

@@ -106,7 +106,7 @@ def _be(request: dict[str, Any]) -> None:
         if (patience := request.get("patience")) is not None:
             flush.flush.__defaults__ = (patience,)
         if request["argv"] == ["worker"]:
-            worker.LINGER_S = 0.0  # Nothing more comes.
+            worker.LINGER_S = worker.UPKEEP_AFTER_S = 0.0  # Nothing more comes.
             code = worker.main()
         elif request["argv"][0] == "hook":
             code = 0
