@@ -19,18 +19,15 @@ writes to ``outbox.db``. Positions and ``seq`` go on in the new one where they s
 from __future__ import annotations
 
 import os
-import re
 import sqlite3
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import quote
 from weakref import WeakSet
-
-import msgspec
 
 from sessionpipe import faults
 from sessionpipe.outboxfile import (
@@ -55,10 +52,32 @@ from sessionpipe.outboxfile import (
     those_set_aside,
     wal_of,
 )
+from sessionpipe.outboxrows import (
+    PendingRead,
+    Row,
+    Session,
+    SessionRow,
+    SinkState,
+    encode,
+    object_of,
+    sink_of,
+)
 from sessionpipe.pages import PAGE, Wal, copied, counted
 from sessionpipe.places import identity
 
-__all__ = ["SCHEMA_VERSION", "Damaged", "Outbox", "OutboxError", "Row", "SinkState", "encode"]
+__all__ = [
+    "SCHEMA_VERSION",
+    "Damaged",
+    "Outbox",
+    "OutboxError",
+    "PendingRead",
+    "Row",
+    "Session",
+    "SessionRow",
+    "SinkState",
+    "Transaction",
+    "encode",
+]
 
 SCHEMA_VERSION = 2
 
@@ -119,130 +138,11 @@ _MIGRATIONS = [
     """,
 ]
 
-_LONE = re.compile("[\ud800-\udfff]")
-
 # Writers of one process take turns here: SQLite's own busy handler sleeps up to 100 ms between tries.
 _WRITER = threading.RLock()
 
 #: How much one small transaction deletes at most: what it writes to the WAL fits the reserve twice.
 _SLICE_ROWS, _SLICE_BYTES = 500, 512 << 10
-
-
-class Row(NamedTuple):
-    """One event as it is stored."""
-
-    position: int
-    harness: str
-    session: str
-    seq: int
-    type: str
-    time_ms: int
-    ruleset: int
-    body: bytes
-
-
-class SessionRow(NamedTuple):
-    """One session as ``sessions`` and ``status`` see it. Times are epoch milliseconds."""
-
-    harness: str
-    id: str
-    next_seq: int
-    first_ms: int
-    last_ms: int
-    last_type: str
-    block: dict[str, Any]
-    state: dict[str, Any]
-
-
-class SinkState(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """What delivery remembers about one sink, changed in one commit with its cursor.
-
-    ``position`` is the last row the sink is past, ``last_id`` the last event it was given.
-    ``paused`` is a pause the receiver caused, with its reason; the person's own pause is in the
-    config. ``failures`` and ``next_attempt_ms`` are the backoff, ``since_ms`` is when it was paused
-    or began to fail. ``batch_end`` is the last position of the batch being sent, so that a retry
-    after a restart is the same message; ``series`` tells the messages of one run over the outbox
-    from those of another. ``sent`` events the sink has; ``dropped`` were given up, ``withheld`` are
-    of types its receiver does not take. ``lost`` were let go before it had them, because the person's
-    bound was reached, the last of them at ``lost_ms``. ``discovery`` is what its well-known file said.
-    ``terms`` is how its events were made (tier, pii and so on), ``from`` which position on.
-    """
-
-    name: str
-    position: int = 0
-    last_id: str | None = None
-    series: str = ""
-    thinning: dict[str, Any] = {}
-    paused: str | None = None
-    max_tier: int | None = None
-    failures: int = 0
-    next_attempt_ms: int = 0
-    since_ms: int = 0
-    batch_end: int = 0
-    sent: int = 0
-    dropped: int = 0
-    withheld: int = 0
-    lost: int = 0
-    lost_ms: int = 0
-    last_error: str | None = None
-    discovery: dict[str, Any] = {}
-    terms: dict[str, Any] = {}
-
-    def placed(self, position: int) -> SinkState:
-        """The row of a sink that starts anew behind ``position``, once more over what it may have had.
-
-        Its messages are others than those before: a receiver that knows messages by their id must
-        not take what the person asked for again for a retry.
-        """
-        return msgspec.structs.replace(
-            self, position=position, series=os.urandom(8).hex(), thinning={}, batch_end=0
-        )
-
-
-class Session(msgspec.Struct):
-    """A session inside a :class:`Transaction`: change it, then :meth:`Transaction.save` it."""
-
-    sid: int
-    harness: str
-    id: str
-    next_seq: int
-    first_ms: int
-    last_ms: int
-    last_type: str
-    block: dict[str, Any]
-    state: dict[str, Any]
-    transcript: dict[str, Any]
-    forgotten_ms: int | None
-
-
-class PendingRead(NamedTuple):
-    """A transcript that is owed a read. ``due_ms`` is None while it sleeps."""
-
-    harness: str
-    session: str
-    first_ms: int
-    transcript: dict[str, Any]
-    want: dict[str, Any]
-    queued_ms: int
-    due_ms: int | None
-
-
-def encode(value: Any) -> bytes:
-    """``value`` as JSON. A lone surrogate, which no UTF-8 can carry, becomes U+FFFD."""
-    try:
-        return msgspec.json.encode(value)
-    except UnicodeEncodeError:
-        return msgspec.json.encode(_scrub(value))
-
-
-def _scrub(value: Any) -> Any:
-    if isinstance(value, str):
-        return _LONE.sub("\ufffd", value)
-    if isinstance(value, dict):
-        return {_scrub(key): _scrub(inner) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [_scrub(inner) for inner in value]
-    return value
 
 
 _open_here: WeakSet[Outbox] = WeakSet()
@@ -583,19 +483,19 @@ class Outbox:
             " WHERE last_type NOT IN ('', 'session.forgotten') ORDER BY last_ms DESC, sid DESC LIMIT ?",
             (-1 if limit is None else limit,),
         ).fetchall()
-        return [SessionRow._make((*row[:6], _object(row[6]), _object(row[7]))) for row in rows]
+        return [SessionRow._make((*row[:6], object_of(row[6]), object_of(row[7]))) for row in rows]
 
     # --- sinks --------------------------------------------------------------------------------
 
     def sink(self, name: str) -> SinkState | None:
         """What is remembered about one sink."""
         row = self._db.execute("SELECT name, position, state FROM sinks WHERE name = ?", (name,)).fetchone()
-        return None if row is None else _sink(*row)
+        return None if row is None else sink_of(*row)
 
     def sinks(self) -> list[SinkState]:
         """What is remembered about every sink."""
         rows = self._db.execute("SELECT name, position, state FROM sinks ORDER BY name").fetchall()
-        return [_sink(*row) for row in rows]
+        return [sink_of(*row) for row in rows]
 
     def add_sink(self, name: str, position: int) -> SinkState:
         """Remember a new sink that is past ``position``; a known one stays as it is."""
@@ -671,7 +571,7 @@ class Outbox:
             "SELECT harness, id, first_ms, transcript, want, queued_ms, due_ms"
             " FROM pending_reads JOIN sessions USING (sid) ORDER BY queued_ms"
         ).fetchall()
-        return [PendingRead._make((*row[:3], _object(row[3]), _object(row[4]), *row[5:])) for row in rows]
+        return [PendingRead._make((*row[:3], object_of(row[3]), object_of(row[4]), *row[5:])) for row in rows]
 
     def wake_reads(self, due_ms: int) -> None:
         """A worker started: every read that sleeps is due again."""
@@ -907,9 +807,9 @@ class Transaction:
             first,
             last,
             kind,
-            _object(block),
-            _object(state),
-            _object(transcript),
+            object_of(block),
+            object_of(state),
+            object_of(transcript),
             forgotten,
         )
 
@@ -971,7 +871,7 @@ class Transaction:
     def pending_read(self, session: Session) -> dict[str, Any] | None:
         """What the session's transcript is owed, if anything."""
         row = self._db.execute("SELECT want FROM pending_reads WHERE sid = ?", (session.sid,)).fetchone()
-        return None if row is None else _object(row[0])
+        return None if row is None else object_of(row[0])
 
     def postpone_read(self, session: Session, due_ms: int | None) -> None:
         """Try the session's transcript again at ``due_ms``; None: at its next hook or the next start."""
@@ -1129,27 +1029,6 @@ def _slice(rows: list[tuple[int, int]]) -> list[int]:
         if number and size > _SLICE_BYTES:
             return [position for position, _ in rows[:number]]
     return [position for position, _ in rows]
-
-
-def _object(text: bytes | str) -> dict[str, Any]:
-    """What a session's column holds. A bit may tip on a disk without SQLite's noticing: then nothing.
-
-    A session would else stand still for ever, over what it can learn again.
-    """
-    try:
-        found = msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _sink(name: str, position: int, state: bytes) -> SinkState:
-    try:
-        found = msgspec.json.decode(state, type=SinkState)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        found = SinkState(name=name)  # As above; where it stands is in a column of its own.
-    found.position = position
-    return found
 
 
 def _statements(script: str) -> Iterator[str]:

@@ -33,7 +33,7 @@ from typing import Any
 import msgspec
 
 from sessionpipe import faults
-from sessionpipe.outbox import Restoration, Row, Session, SinkState
+from sessionpipe.outbox import Restoration
 from sessionpipe.outboxfile import (
     Guard,
     OutboxError,
@@ -45,6 +45,7 @@ from sessionpipe.outboxfile import (
     those_set_aside,
     wal_of,
 )
+from sessionpipe.outboxrows import Row, Session, SinkState, object_of
 from sessionpipe.pages import Pages, Record
 from sessionpipe.places import identity
 
@@ -145,9 +146,12 @@ def _rebuild(path: Path, building: Path, why: str, aside: Path, now_ms: int) -> 
         # Twice over the file, so that memory holds no bodies: first who everybody is.
         for record in pages.records():
             found.take(record)
-        found.settle(_floor(found, pages, now_ms), pages.lost, now_ms)
+        # The lost end of a WAL may have held events more than anything that was read knows of.
+        unread = pages.wal_bytes // _SMALLEST_EVENT if pages.lost else 0
+        floor = _floor(found, unread, now_ms)
+        found.settle(floor, pages.lost, now_ms)
         faults.point("salvage.read")
-        new = Restoration(building, found.floor)
+        new = Restoration(building, floor)
         try:
             for session in found.sessions.values():
                 new.session(session)
@@ -182,19 +186,20 @@ def _rebuild(path: Path, building: Path, why: str, aside: Path, now_ms: int) -> 
                 },
             )
             new.note("salvaged", msgspec.json.encode(report).decode())
-            new.finish(found.last_position + found.unread)
+            new.finish(found.last_position + unread)
             return report
         finally:
             new.close()
 
 
-def _floor(found: _Found, pages: Pages, now_ms: int) -> int:
-    """A number that no session has reached whose counter could not be read."""
+def _floor(found: _Found, unread: int, now_ms: int) -> int:
+    """A number that no session has reached whose counter could not be read.
+
+    ``unread`` is how many events there may have been behind the last one that anything knows of.
+    """
     if found.sequence is None or found.seq_floor is None:
         return max(now_ms, *found.counters())
-    # The lost end of a WAL may have held events more than anything that was read knows of.
-    found.unread = pages.wal_bytes // _SMALLEST_EVENT if pages.lost else 0
-    return max(found.seq_floor + found.last_position + found.unread + 1, *found.counters())
+    return max(found.seq_floor + found.last_position + unread + 1, *found.counters())
 
 
 class _Found:
@@ -208,8 +213,6 @@ class _Found:
         self.reads: dict[int, tuple[dict[str, Any], int]] = {}
         self.sequence: int | None = None
         self.seq_floor: int | None = None
-        self.floor = 0
-        self.unread = 0
         self._last = 0
         self._met: dict[tuple[str, str], _Met] = {}
 
@@ -249,10 +252,10 @@ class _Found:
                 # Twice where a page that was moved is also there as it was before: the later one counts.
                 if key not in self.sessions or seq >= self.sessions[key].next_seq:
                     self.by_sid[sid] = key
-                    facts = (_object(block), _object(state), _object(transcript))
+                    facts = (object_of(block), object_of(state), object_of(transcript))
                     self.sessions[key] = Session(sid, harness, id_, seq, first, last, kind, *facts, forgotten)
-            case int(sid), (None, want, int(queued), (int() | None)) if _object(want):
-                self.reads[sid] = (_object(want), queued)
+            case int(sid), (None, want, int(queued), (int() | None)) if object_of(want):
+                self.reads[sid] = (object_of(want), queued)
             case None, (str(name), int(position), bytes(state)) if position >= 0 and _named(state) == name:
                 # Of two the one that is less far: rather once more than never.
                 if name not in self.sinks or position < self.sinks[name][0]:
@@ -260,9 +263,9 @@ class _Found:
             case None, (str(name),):
                 self.jobs.add(name)
             case int(), ("events", int(sequence)):
-                self.sequence = sequence
+                self.sequence = max(self.sequence or 0, sequence)
             case None, ("seq_floor", int(floor)):
-                self.seq_floor = floor
+                self.seq_floor = max(self.seq_floor or 0, floor)
             case _:
                 pass
 
@@ -271,7 +274,6 @@ class _Found:
 
         ``uncertain``: what was read of a counter may not be the last that was written.
         """
-        self.floor = floor
         for key, met in self._met.items():
             if key not in self.sessions:
                 # first_ms is from when on its transcript is read: what was said before it was told.
@@ -303,7 +305,7 @@ class _Met:
         if row.type == "session.forgotten":
             self.forgotten_ms = max(self.forgotten_ms or 0, row.time_ms)
         if row.type == "turn.transcript":
-            turn = _object(row.body).get("data", {}).get("turn")
+            turn = object_of(row.body).get("data", {}).get("turn")
             self.turn = max(self.turn, turn if isinstance(turn, int) else 0)
 
 
@@ -318,16 +320,6 @@ def _events(records: Iterator[Record]) -> Iterator[Row]:
                     continue
                 if (event.type, event.session.seq) == (kind, seq) and rowid > 0:
                     yield Row(rowid, event.harness.name, event.session.id, seq, kind, time_ms, ruleset, body)
-
-
-def _object(text: object) -> dict[str, Any]:
-    if not isinstance(text, str | bytes):
-        return {}
-    try:
-        found = msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _named(state: bytes) -> str | None:
