@@ -740,7 +740,7 @@ class Outbox:
             return 0  # Made by an earlier version: its empty pages are only written to again.
         return self._number("PRAGMA freelist_count") * PAGE
 
-    def shrink(self, size: int = 1 << 20) -> bool:
+    def shrink(self, size: int = 256 << 10) -> bool:
         """Give up to ``size`` empty bytes back to the disk in one small transaction; whether any were."""
         before = self.returnable()
         with _WRITER, self._shared():
