@@ -28,8 +28,8 @@ _AROUND = 2_048
 #: The most that ``then`` of a row asks to follow its sign.
 _FOLLOWING = 256
 #: What is in everything that such a row finds: a long run behind a sign, or hexadecimal before one. What
-#: ends with it has its sign at most so far before its end.
-RUN = r"[.:][A-Za-z0-9_\-]{24}|[_\-][A-Za-z0-9]{28}|[0-9a-f]{32}[.\-][A-Za-z0-9]{8}"
+#: ends with it has its sign at most so far before its end. One by one, for together they are slower.
+RUNS = (r"[.:][A-Za-z0-9_\-]{24}", r"[_\-][A-Za-z0-9]{28}", r"[0-9a-f]{32}[.\-][A-Za-z0-9]{8}")
 _SIGN = 40
 _BEFORE = 160
 
@@ -55,8 +55,10 @@ class _Word(NamedTuple):
 
 class _Engine(NamedTuple):
     occurring: prefilter.Prefilter
-    #: Where a piece has what everything that `then` rows find has, and whether rows of a text may be one.
-    runs: Callable[[bytes], list[int] | None]
+    #: Whether and where a piece has what everything that `then` rows find has.
+    has_run: prefilter.Prefilter
+    runs: list[Callable[[bytes], list[int] | None]]
+    #: Whether rows of a text may be one.
     has_rows: prefilter.Prefilter
     words: list[_Word]
     #: From this index on, words are stems of names; from that one on, signs of a terminal's codes.
@@ -78,7 +80,8 @@ def _engine() -> _Engine:
     rules = [*tables.rules, *[()] * len(stems + codes)]
     return _Engine(
         prefilter.build(words),
-        prefilter.ends(RUN),
+        prefilter.gate("[A-Za-z0-9_-]{24}"),
+        [prefilter.ends(run) for run in RUNS],
         prefilter.gate(wrapped.GATE),
         [_Word(word.text.encode(), word.starts, row) for word, row in zip(words, rules, strict=True)],
         len(tables.words),
@@ -243,8 +246,15 @@ def _common(
 ) -> Iterator[tuple[int, tuple[Rule, ...]]]:
     """Where in ``text[begin:end]`` a sign of every text announces something, and to which rules."""
     first = max(0, begin - _BEFORE)
-    runs = engine.runs(raw[first : end + _FOLLOWING])
-    windows = [(begin, end)] if runs is None else [(first + run - _SIGN, first + run) for run in runs]
+    around = raw[first : end + _FOLLOWING]
+    if not engine.has_run(around):
+        return
+    found = [find(around) for find in engine.runs]
+    if None in found:
+        windows = [(begin, end)]
+    else:
+        ends = sorted({first + run for runs in found for run in runs or ()})
+        windows = [(run - _SIGN, run) for run in ends]
     upto = begin
     for start, stop in windows:
         start, stop = max(upto, start), min(stop, end)

@@ -14,7 +14,18 @@ import pytest
 
 import sessionpipe
 from sessionpipe.paths import data_dir
-from sessionpipe.privacy import assignments, pem, prefilter, rules, shapes, urls
+from sessionpipe.privacy import (
+    assignments,
+    engine,
+    pem,
+    prefilter,
+    rules,
+    shapes,
+    terminal,
+    urls,
+    values,
+    wrapped,
+)
 
 SINGLE = {op.IN, op.LITERAL, op.NOT_LITERAL, op.ANY, op.CATEGORY, op.RANGE}
 
@@ -55,7 +66,7 @@ def patterns() -> Iterator[str]:
     """Whatever in our tables and our modules reads as a pattern with a possessive repeat."""
     for name in ("secrets@1", "pii@1"):
         yield from strings(rules.load(name))
-    for module in (assignments, pem, prefilter, shapes, urls):
+    for module in (assignments, engine, pem, prefilter, shapes, terminal, urls, values, wrapped):
         for value in vars(module).values():
             if isinstance(value, re.Pattern):
                 yield value.pattern if isinstance(value.pattern, str) else value.pattern.decode()
