@@ -71,7 +71,8 @@ def forget(session: str, yes: bool) -> None:
     except (OutboxError, sqlite3.DatabaseError) as error:
         if damage(error):
             raise unreadable(place, error) from error
-        raise Fail(f"the outbox {place.outbox} cannot be written ({error}); nothing is erased") from error
+        # On a full disk some of it may be gone already, and after the commit all but what the WAL holds.
+        raise Fail(f"the outbox {place.outbox} cannot be written ({error}); forget it again") from error
     finally:
         outbox.close()
     unmark(place, row.harness, row.id)

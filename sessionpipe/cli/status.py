@@ -52,7 +52,7 @@ def gather(place: State, config_dir: Path, now_ms: int) -> dict[str, Any]:
     problems = list(_places(place))
     alive, pid = worker_alive(place)
     waiting, rejected = _jobs(place, problems)
-    problems += _waiting_for(place, alive, waiting, now_ms)
+    problems += _waiting_for(place, alive, waiting)
     config = _config(config_dir, problems)
     events = sessions = 0
     sinks = [sink_data(sink, None, 0, now_ms) for sink in config.sinks] if config else []
@@ -102,7 +102,7 @@ def _places(place: State) -> Iterator[str]:
         yield f"the disk is full ({_bytes(free)} are free below {place.root}): what hooks leave waits or is lost"
 
 
-def _waiting_for(place: State, alive: bool, jobs: int, now_ms: int) -> Iterator[str]:
+def _waiting_for(place: State, alive: bool, jobs: int) -> Iterator[str]:
     """What keeps the worker from its work, or why there is none though there is work for one."""
     if alive:
         if trouble := worker_trouble(place):
