@@ -1,7 +1,8 @@
 """A program that stands in a pipe and notes what it saw: the front with a reader for tests.
 
 ``along.py NOTES READER TEE QUEUE [COMMAND…]``: NOTES gets a JSON line per frame; READER is ``note``, ``die`` (at
-the first frame), ``stuck`` (until NOTES has company, ``NOTES.go``), ``slow`` (but at work) or ``prints``.
+the first frame), ``stuck`` (until NOTES has company, ``NOTES.go``), ``slow`` (but at work), ``prints`` or
+``patient`` (a signal is not passed on to a command that got it, too).
 ``NOTES.seen`` is there when something has been read.
 """
 
@@ -22,7 +23,8 @@ notes, reader, tee, queue, *command = sys.argv[1:]
 front.QUEUE_BYTES = int(queue)
 front.STILL_S = 0.5
 front._READER_S = 1.0 if reader == "slow" else front._READER_S
-child.PATIENCE_S = 0.1
+# A command that is to end by itself gets the time for it on any machine.
+child.PATIENCE_S = 60.0 if reader == "patient" else 0.1
 
 
 def read_along(incoming: Incoming) -> front.Report:

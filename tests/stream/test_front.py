@@ -240,7 +240,9 @@ def test_a_signal_to_us_reaches_the_command_once(along: Along, name: str) -> Non
 
 
 def test_a_signal_to_the_whole_group_reaches_the_command_once(along: Along) -> None:
-    argv = along.argv("sh", "-c", f"trap 'echo TERM; exit 3' TERM; echo ready; {WAITS}", "sh", "200")
+    argv = along.argv(
+        "sh", "-c", f"trap 'echo TERM; exit 3' TERM; echo ready; {WAITS}", "sh", "200", reader="patient"
+    )
     with subprocess.Popen(argv, stdout=subprocess.PIPE, start_new_session=True) as process:
         assert process.stdout
         assert process.stdout.readline() == b"ready\n"
