@@ -12,20 +12,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sessionpipe.harnesses.claude_code_transcript import exchanges, is_ask
-from sessionpipe.harnesses.files import Files, Opened
+from sessionpipe.harnesses.files import Files
 from sessionpipe.harnesses.transcripts import SIDE_CHARS, Exchange, Reading, Want, digest
 from sessionpipe.protocol import rfc3339
 from tests.harnesses import recorded_transcripts
+from tests.harnesses.growing import Ending, Said, hold, said_in
 
 FIXTURES = recorded_transcripts.fixtures("claude-code")
 NEVER = 2**52
 NAME = "11111111-2222-4333-8444-555555555555.jsonl"
-
-Said = tuple[str, str]
-
-
-def said_in(reading: Reading) -> list[Said]:
-    return [(exchange.user, exchange.assistant) for exchange in reading.exchanges]
 
 
 def whole(file: Path) -> Reading:
@@ -494,20 +489,6 @@ def test_a_field_of_another_kind_is_as_good_as_absent(
     assert said_in(whole(script.write(tmp_path)))[-1] == ("ask", "answer")
 
 
-@pytest.fixture
-def bytes_read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    read: list[int] = []
-    read_at = Opened.read_at
-
-    def counted(self: Opened, offset: int, length: int) -> bytes:
-        data = read_at(self, offset, length)
-        read.append(len(data))
-        return data
-
-    monkeypatch.setattr(Opened, "read_at", counted)
-    return read
-
-
 def test_only_the_end_of_a_large_transcript_is_read(
     script: Script, tmp_path: Path, bytes_read: list[int]
 ) -> None:
@@ -566,15 +547,6 @@ def test_an_ask_is_the_persons_words(text: str, asked: bool) -> None:
 WORDS = st.sampled_from(["alpha", "beta", "Done.", "ok", "ü😀", "line\nline"])
 
 
-@dataclass
-class Ending:
-    """A turn's end as a hook told it: when, with which words, and how many lines were written by then."""
-
-    ms: int
-    said: str | None
-    lines: int
-
-
 @st.composite
 def sessions(draw: st.DrawFn) -> tuple[Script, list[Said], list[Ending]]:
     """A session, what was said in it, and the ends its hooks told."""
@@ -625,28 +597,5 @@ def test_whenever_it_is_read_every_exchange_comes_once_whole_and_in_order(
     tmp_path: Path, session: tuple[Script, list[Said], list[Ending]], data: st.DataObject
 ) -> None:
     script, talk, ends = session
-    text = b"".join(script.lines)
     assert said_in(whole(script.write(tmp_path))) == talk
-    file = tmp_path / NAME
-    cursor: dict[str, Any] = {}
-    found: list[Said] = []
-
-    def read(size: int, want: Want) -> Reading:
-        nonlocal cursor
-        file.write_bytes(text[:size])
-        reading = exchanges(file, cursor, want, Files())
-        cursor = json.loads(json.dumps(reading.cursor))
-        found.extend(said_in(reading))
-        return reading
-
-    grown = 0
-    for end in ends:
-        written = len(b"".join(script.lines[: end.lines]))
-        # The file may be behind the hook, and is looked at until the end is in it.
-        for size in sorted(data.draw(st.lists(st.integers(grown, max(grown, written)), max_size=3))):
-            grown = size
-            read(size, Want(digest(end.said or ""), False, None, end.ms))
-        grown = max(grown, min(len(text), written + data.draw(st.integers(0, 400))))
-        assert read(grown, Want(digest(end.said or ""), False, None, end.ms)).complete
-    read(len(text), Want(None, True, None, script.now))
-    assert found == talk
+    hold(exchanges, tmp_path / NAME, script.lines, talk, ends, script.now, data)

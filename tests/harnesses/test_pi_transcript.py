@@ -12,22 +12,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sessionpipe.harnesses import jsonl
-from sessionpipe.harnesses.files import Files, Opened
+from sessionpipe.harnesses.files import Files
 from sessionpipe.harnesses.pi_exchanges import Conversation
 from sessionpipe.harnesses.pi_transcript import exchanges
 from sessionpipe.harnesses.transcripts import SIDE_CHARS, Exchange, Reading, Want, digest
 from sessionpipe.protocol import rfc3339
 from tests.harnesses import recorded_transcripts
+from tests.harnesses.growing import Ending, Said, hold, said_in
 
 FIXTURES = recorded_transcripts.fixtures("pi")
 NEVER = 2**52
 NAME = "2026-11-29T17-52-21-453Z_01a2286f-bdcc-769a-97df-6455faa08385.jsonl"
-
-Said = tuple[str, str]
-
-
-def said_in(reading: Reading) -> list[Said]:
-    return [(exchange.user, exchange.assistant) for exchange in reading.exchanges]
 
 
 def whole(file: Path, since_ms: int | None = None) -> Reading:
@@ -492,20 +487,6 @@ def test_a_cursor_that_is_none_of_ours_is_a_first_reading(
     assert said_in(exchanges(file, cursor, Want(None, True, None, NEVER), Files())) == [("ask", "answer")]
 
 
-@pytest.fixture
-def bytes_read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    read: list[int] = []
-    read_at = Opened.read_at
-
-    def counted(self: Opened, offset: int, length: int) -> bytes:
-        data = read_at(self, offset, length)
-        read.append(len(data))
-        return data
-
-    monkeypatch.setattr(Opened, "read_at", counted)
-    return read
-
-
 def test_only_the_end_of_a_large_file_is_read(script: Script, tmp_path: Path, bytes_read: list[int]) -> None:
     for number in range(400):
         script.asks(f"ask {number}").says("x" * 20_000)
@@ -543,17 +524,8 @@ def test_a_very_long_history_comes_in_several_readings(script: Script, tmp_path:
 WORDS = st.sampled_from(["alpha", "beta", "Done.", "ok", "ü😀", "line\nline"])
 
 
-@dataclass
-class Settling:
-    """A run's end as the extension tells it: when, with which entry, and how many lines were written by then."""
-
-    ms: int
-    entry: str | None
-    lines: int
-
-
 @st.composite
-def sessions(draw: st.DrawFn) -> tuple[Script, list[Said], list[Settling]]:
+def sessions(draw: st.DrawFn) -> tuple[Script, list[Said], list[Ending]]:
     """A session, what was said in it, and its runs' ends."""
     script, talk, ends = Script(), [], []
     for _ in range(draw(st.integers(1, 4))):
@@ -586,7 +558,7 @@ def sessions(draw: st.DrawFn) -> tuple[Script, list[Said], list[Settling]]:
         stop = draw(st.sampled_from(["stop", "length", "aborted", "error"]))
         said += (last := draw(st.lists(WORDS, max_size=2)))
         script.says(*last, stop=stop)
-        ends.append(Settling(script.now, script.leaf, len(script.lines)))
+        ends.append(Ending(script.now, script.leaf, len(script.lines)))
         talk.append((user, "\n\n".join(said)))
     return script, talk, ends
 
@@ -594,32 +566,8 @@ def sessions(draw: st.DrawFn) -> tuple[Script, list[Said], list[Settling]]:
 @given(session=sessions(), data=st.data())
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=80, deadline=None)
 def test_whenever_it_is_read_every_exchange_comes_once_whole_and_in_order(
-    tmp_path: Path, session: tuple[Script, list[Said], list[Settling]], data: st.DataObject
+    tmp_path: Path, session: tuple[Script, list[Said], list[Ending]], data: st.DataObject
 ) -> None:
     script, talk, ends = session
-    text = b"".join(script.lines)
     assert said_in(whole(script.write(tmp_path))) == talk
-    file = tmp_path / NAME
-    cursor: dict[str, Any] = {}
-    found: list[Said] = []
-
-    def read(size: int, want: Want) -> Reading:
-        nonlocal cursor
-        file.write_bytes(text[:size])
-        reading = exchanges(file, cursor, want, Files())
-        cursor = json.loads(json.dumps(reading.cursor))
-        found.extend(said_in(reading))
-        return reading
-
-    grown = 0
-    for end in ends:
-        written = len(b"".join(script.lines[: end.lines]))
-        want = Want(digest(end.entry or ""), False, None, end.ms)
-        # The file may be behind, and is looked at until the end is in it.
-        for size in sorted(data.draw(st.lists(st.integers(grown, max(grown, written)), max_size=3))):
-            grown = size
-            read(size, want)
-        grown = max(grown, min(len(text), written + data.draw(st.integers(0, 400))))
-        assert read(grown, want).complete
-    read(len(text), Want(None, True, None, script.now))
-    assert found == talk
+    hold(exchanges, tmp_path / NAME, script.lines, talk, ends, script.now, data)
