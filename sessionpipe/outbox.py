@@ -507,14 +507,6 @@ class Outbox:
             )
             return self.sink(name) or fresh
 
-    def put_sink(self, sink: SinkState) -> None:
-        """Write a sink's whole state, cursor included, in one synced commit.
-
-        A sink that was removed meanwhile stays removed.
-        """
-        with self._transaction():
-            self._put(sink)
-
     def _put(self, sink: SinkState) -> None:
         self._db.execute(
             "UPDATE sinks SET position = ?, state = ? WHERE name = ?",

@@ -13,6 +13,7 @@ import pytest
 
 from sessionpipe.outbox import SCHEMA_VERSION, Damaged, Outbox, OutboxError, encode
 from sessionpipe.outboxfile import wal_of
+from tests.sinkrow import put
 
 
 @pytest.fixture
@@ -108,7 +109,7 @@ class TestSinks:
 
     def test_its_whole_state_is_one_commit(self, outbox: Outbox) -> None:
         sink = outbox.add_sink("a", 0)
-        outbox.put_sink(msgspec.structs.replace(sink, position=3, thinning={"k": 1}, failures=2))
+        put(outbox, msgspec.structs.replace(sink, position=3, thinning={"k": 1}, failures=2))
         assert outbox.sinks() == [msgspec.structs.replace(sink, position=3, thinning={"k": 1}, failures=2)]
 
     def test_a_change_sees_what_another_process_wrote(self, outbox: Outbox, path: Path) -> None:
@@ -140,7 +141,7 @@ class TestSinks:
     def test_a_removed_sink_stays_removed(self, outbox: Outbox) -> None:
         sink = outbox.add_sink("a", 0)
         outbox.remove_sink("a")
-        outbox.put_sink(sink)
+        put(outbox, sink)
         assert (outbox.sink("a"), outbox.change_sink("a", lambda s: s)) == (None, None)
 
 

@@ -17,6 +17,7 @@ from sessionpipe.outboxfile import release
 from sessionpipe.paths import State
 from sessionpipe.upkeep import DAY_MS, HOUR_MS, Retention, Upkeep
 from tests.delivery.events import record
+from tests.sinkrow import put
 
 NOW = 1_800_000_000_000
 
@@ -260,5 +261,5 @@ class TestCheck:
 
 def test_lost_survives_in_a_sinks_row(bench: Bench) -> None:
     row = msgspec.structs.replace(bench.outbox.add_sink("a", 0), lost=3, lost_ms=9)
-    bench.outbox.put_sink(row)
+    put(bench.outbox, row)
     assert bench.outbox.sink("a") == row

@@ -18,6 +18,7 @@ from sessionpipe.outboxfile import those_set_aside
 from sessionpipe.paths import State, config_dir, make_private, state_dir
 from sessionpipe.places import identity
 from sessionpipe.salvage import set_aside
+from tests.sinkrow import put
 
 
 @pytest.fixture
@@ -194,7 +195,7 @@ def test_a_token_file_that_is_not_there_fails(run: Any, config_file: Path) -> No
 def test_a_sink_its_receiver_paused_fails_and_one_the_person_paused_does_not(
     run: Any, recorder: Any, config_file: Path
 ) -> None:
-    recorder.outbox.put_sink(msgspec.structs.replace(recorder.outbox.add_sink("board", 0), paused="HTTP 401"))
+    put(recorder.outbox, msgspec.structs.replace(recorder.outbox.add_sink("board", 0), paused="HTTP 401"))
     assert sinks(run, config_file, "")[0] == ("fail", "board: up to date; paused: HTTP 401")
     assert sinks(run, config_file, "paused = true")[0] == ("ok", "board: up to date; paused by you")
 

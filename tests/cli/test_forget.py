@@ -14,6 +14,7 @@ from sessionpipe.log import log
 from sessionpipe.paths import make_private
 from sessionpipe.protocol import short_id
 from sessionpipe.sinks import discovery
+from tests.sinkrow import put
 
 WORDS = "a sentence that stands nowhere else"
 
@@ -141,7 +142,7 @@ def test_it_says_which_sinks_are_told_and_which_do_not_say_that_they_forget(
         row = told.outbox.add_sink(name, 0)
         file = msgspec.json.encode({"protocol": [1], "capabilities": capabilities})
         receiver = discovery.read(f"https://{name}.example", 200, {}, file, 0)
-        told.outbox.put_sink(msgspec.structs.replace(row, discovery=msgspec.to_builtins(receiver)))
+        put(told.outbox, msgspec.structs.replace(row, discovery=msgspec.to_builtins(receiver)))
     assert run("forget", "one").output.splitlines()[1:] == [
         "  able: is told to forget it",
         "  unable: is told to forget it, but does not say that it does so, once you `sessionpipe sinks resume unable`",
@@ -156,7 +157,7 @@ def test_a_receiver_without_a_readable_file_does_not_say_that_it_forgets(
     told.outbox.add_sink("unable", 0)
     row = told.outbox.add_sink("able", 0)
     silent = discovery.unread("https://able.example", "HTTP 404", 0)
-    told.outbox.put_sink(msgspec.structs.replace(row, discovery=msgspec.to_builtins(silent)))
+    put(told.outbox, msgspec.structs.replace(row, discovery=msgspec.to_builtins(silent)))
     able, unable, _ = run("forget", "one").output.splitlines()[1:]
     assert "does not say that it does so" in able
     assert "it has not said yet" in unable

@@ -20,6 +20,7 @@ from sessionpipe.paths import State, make_private, state_dir
 from sessionpipe.places import NO_ROOM
 from sessionpipe.protocol import rfc3339
 from tests.cli.conftest import START as FIRST
+from tests.sinkrow import put
 
 FUTURE = 4_000_000_000_000
 START = 1_790_000_000_000
@@ -115,7 +116,8 @@ def test_a_sink_shows_how_far_it_is_and_why_it_waits(run: Any, recorder: Any, co
     for _ in range(3):
         recorder.add("one", "session.started")
     board = recorder.outbox.add_sink("board", 1)
-    recorder.outbox.put_sink(
+    put(
+        recorder.outbox,
         msgspec.structs.replace(
             board,
             max_tier=1,
@@ -126,7 +128,7 @@ def test_a_sink_shows_how_far_it_is_and_why_it_waits(run: Any, recorder: Any, co
             sent=1,
             dropped=4,
             withheld=5,
-        )
+        ),
     )
     recorder.outbox.add_sink("notes", 3)
     board_, notes, new = report(run)["sinks"]
@@ -157,20 +159,21 @@ def test_a_wait_that_was_asked_for_says_its_reason_too(run: Any, recorder: Any, 
     row = msgspec.structs.replace(
         recorder.outbox.add_sink("board", 0), next_attempt_ms=FUTURE, last_error="BOARD_TOKEN is not set"
     )
-    recorder.outbox.put_sink(row)
+    put(recorder.outbox, row)
     board = report(run)["sinks"][0]
     assert (board["reason"], board["next_attempt"]) == ("BOARD_TOKEN is not set", rfc3339(FUTURE))
-    recorder.outbox.put_sink(msgspec.structs.replace(row, next_attempt_ms=1))
+    put(recorder.outbox, msgspec.structs.replace(row, next_attempt_ms=1))
     board = report(run)["sinks"][0]
     assert (board["reason"], board["next_attempt"]) == ("BOARD_TOKEN is not set", None)
 
 
 def test_a_receivers_pause_says_its_reason(run: Any, recorder: Any, config_file: Path) -> None:
     config_file.write_text(SINKS)
-    recorder.outbox.put_sink(
+    put(
+        recorder.outbox,
         msgspec.structs.replace(
             recorder.outbox.add_sink("board", 0), paused="HTTP 401", last_error="x", failures=1
-        )
+        ),
     )
     board = report(run)["sinks"][0]
     assert (board["paused"], board["reason"]) == (True, "HTTP 401")
@@ -297,7 +300,7 @@ class TestBound:
 
     def test_what_was_let_go_is_said(self, run: Any, recorder: Any, config_file: Path) -> None:
         config_file.write_text(SINKS)
-        recorder.outbox.put_sink(msgspec.structs.replace(recorder.outbox.add_sink("board", 0), lost=7))
+        put(recorder.outbox, msgspec.structs.replace(recorder.outbox.add_sink("board", 0), lost=7))
         assert report(run)["sinks"][0]["lost"] == 7
         assert "7 events let go before it had them (max_mb was reached)" in run("status").output
 
