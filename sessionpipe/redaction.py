@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import stat
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -58,44 +58,28 @@ class Redaction:
     def redact(self, text: str) -> str:
         """``text`` without what the rules find; the same object when they find nothing."""
         text = secrets.redact(text)
-        if self.own is not None:
-            # What went may have hidden something from the other rules; hardly ever, and then once.
-            for _ in range(_ROUNDS):
-                if (after := self.own.redact(text)) is text:
-                    break
-                text = secrets.redact(after)
-        return text
+        return text if self.own is None else _settled(text, self.own.redact, secrets.redact)
 
     def redact_value(self, value: Any) -> Any:
         """``value`` (JSON-like) with all its strings redacted; the same object when nothing changed."""
         value = secrets.redact_value(value)
-        if self.own is not None:
-            for _ in range(_ROUNDS):
-                if (after := self.own.redact_value(value)) is value:
-                    break
-                value = secrets.redact_value(after)
-        return value
+        return value if self.own is None else _settled(value, self.own.redact_value, secrets.redact_value)
 
     def redact_fields(self, fields: Any) -> Any:
         """``fields`` with their values redacted, their own names being the protocol's and no text."""
         if self.own is None or not isinstance(fields, dict):
             return self.redact_value(fields)
+        own = self.own.redact_value
+
+        def settled(name: str, value: Any) -> Any:
+            # Under its name, which is context for the value.
+            return _settled(value, own, lambda after: secrets.redact_value({name: after})[name])
+
         clean = secrets.redact_value(fields)
         changed = {
-            name: after
-            for name, value in clean.items()
-            if (after := self._own_value(name, value)) is not value
+            name: after for name, value in clean.items() if (after := settled(name, value)) is not value
         }
         return {**clean, **changed} if changed else clean
-
-    def _own_value(self, name: str, value: Any) -> Any:
-        assert self.own is not None
-        for _ in range(_ROUNDS):
-            if (after := self.own.redact_value(value)) is value:
-                break
-            # Under its name, which is context for the value.
-            value = secrets.redact_value({name: after})[name]
-        return value
 
     def event(self, event: Mapping[str, Any]) -> dict[str, Any]:
         """``event`` as these rules leave it; its ``privacy.rulesets`` then names them.
@@ -121,6 +105,16 @@ class Redaction:
             return block
         texts = {name: self.short(block[name]) for name in names if isinstance(block.get(name), str)}
         return {**block, **texts}
+
+
+def _settled(value: Any, own: Callable[[Any], Any], others: Callable[[Any], Any]) -> Any:
+    """``value`` when the ``own`` rules find nothing more; the same object when they found nothing."""
+    # What went may have hidden something from the other rules; hardly ever, and then once.
+    for _ in range(_ROUNDS):
+        if (after := own(value)) is value:
+            break
+        value = others(after)
+    return value
 
 
 #: ``secrets@1`` alone.

@@ -7,7 +7,7 @@ around it. :mod:`.names` says what the name means, :mod:`.values` what the value
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -87,10 +87,6 @@ def look(text: str, at: int, after: re.Match[str]) -> tuple[Sequence[Span], int,
     else:
         span, reach = _spoken(text, name, start, after.end("closers"))
     return ([span], span[1], reach) if span else ([], end, reach)
-
-
-def _either(words: Iterable[str]) -> str:
-    return "|".join(map(re.escape, sorted(words, key=len, reverse=True)))
 
 
 #: Unquoted values: in a program, in a query, and on a line of their own, up to an escape in them; of a
