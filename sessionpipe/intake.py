@@ -244,6 +244,7 @@ def map_job(job: Job, files: Files, machine: str | None) -> Mapped:
         return Mapped(job, [], {}, None, home)
     context = Context(env=job.env, cwd=job.cwd, at_ms=job.at_ms, home=home)
     drafts, facts = enrich(drafts, context, files)
+    drafts = told_by_files(drafts, context, files)
     for draft in drafts:
         redact_ids(draft)
     cwd = drafts[0]["session"].get("cwd") or job.cwd
@@ -270,6 +271,17 @@ def enrich(drafts: list[Draft], context: Context, files: Files) -> tuple[list[Dr
         # A subagent's parent belongs to its own events, never to the session they share.
         facts.pop("parent_id", None)
     return drafts, facts
+
+
+def told_by_files(drafts: list[Draft], context: Context, files: Files) -> list[Draft]:
+    """Drafts with those of what no hook told among them, and with where their transcripts are."""
+    harness = harnesses.get(drafts[0]["harness"]["name"])
+    drafts = harness.missed(drafts, context, files)
+    for draft in drafts:
+        want = draft["memo"].get("transcript")
+        if want and not want.get("path"):
+            want["path"] = harness.transcript(draft, context, files)
+    return drafts
 
 
 def _present(facts: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:

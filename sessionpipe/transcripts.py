@@ -88,6 +88,7 @@ class TranscriptReader:
             final=bool(want.get("final")) and not (want.get("said") and patient),
             since_ms=pending.first_ms,
             ended_ms=want["ended_ms"],
+            session=pending.session,
         )
         harness = harnesses.get(pending.harness)
         reading = harness.exchanges(want["path"], pending.transcript.get("cursor", {}), wanted, self._files)

@@ -304,6 +304,7 @@ _RESERVED = frozenset({"type", "when", "unless", "memo"})
 _MEMO: Mapping[str, Fit] = {
     "echo": boolean,
     "only_known": boolean,
+    "only_running": boolean,
     "kind": text,
     "prompt": text,
     "said": text,

@@ -83,6 +83,8 @@ def _settle(state: State, draft: Draft) -> list[Draft]:
     kind = draft["type"]
     if draft["memo"].get("only_known") and not state["started"]:
         return []
+    if draft["memo"].get("only_running") and not _ends_what_runs(state, draft):
+        return []
     settled = _HANDLERS.get(kind, _as_it_is)(state, draft)
     if not settled:
         return []
@@ -262,6 +264,19 @@ def _running(state: State) -> Mapping[str, Any] | None:
 def _is_of(turn: Mapping[str, Any], turn_id: str | None) -> bool:
     """Whether something named ``turn_id`` is of this turn; where one of the two has no name, it is."""
     return turn_id is None or turn["id"] is None or turn["id"] == turn_id
+
+
+def _ends_what_runs(state: State, draft: Draft) -> bool:
+    """Whether an end that no hook told of is one of a turn whose end nobody told.
+
+    That is the turn that runs, unless it began later; or one by name that another took over from.
+    """
+    turn, turn_id = _running(state), _name(draft["data"].get("turn_id"))
+    if turn_id is not None and state["past"].get(turn_id) is False:
+        return True
+    if turn is None or not _is_of(turn, turn_id):
+        return False
+    return turn["since"] is None or draft["at_ms"] >= turn["since"]
 
 
 def _leave_turn(state: State) -> None:

@@ -108,12 +108,16 @@ def _lines(
     if files is not None:
         drafts, facts = enrich(drafts, Context(env=env, cwd=cwd, at_ms=at_ms, home=home), Files(files))
     block = session_block(facts, home)
-    known = [
-        draft for draft in drafts if draft["type"] != "attention.cleared" or "attention_id" in draft["data"]
-    ]
+    known = [draft for draft in drafts if not _takes_memory(draft)]
     return [
         msgspec.json.encode(seal(draft, block, seq, root=None, home=home)) for seq, draft in enumerate(known)
     ]
+
+
+def _takes_memory(draft: dict[str, Any]) -> bool:
+    """Whether only a session's memory can tell what the draft is about, or that it is anything."""
+    unnamed = draft["type"] == "attention.cleared" and "attention_id" not in draft["data"]
+    return unnamed or bool(draft["memo"].get("only_running"))
 
 
 COMMANDS = {"map": map_command}

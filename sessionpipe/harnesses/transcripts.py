@@ -28,13 +28,14 @@ class Want(NamedTuple):
     told us. ``final``: the
     file will not grow any more. ``since_ms``: when the session's first hook ran; a session seen from its
     middle on begins at the prompt that was being answered then (None: at the file's beginning).
-    ``ended_ms``: when the turn or the session ended.
+    ``ended_ms``: when the turn or the session ended. ``session``: its id, for a store that holds many.
     """
 
     said: str | None
     final: bool
     since_ms: int | None
     ended_ms: int
+    session: str = ""
 
 
 def digest(text: str) -> str | None:
