@@ -7,26 +7,14 @@ what has changed.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from click.testing import CliRunner, Result
 
 from sessionpipe.cli.map import map_command
+from sessionpipe.conformance.harness import Hook, expected, hooks
 from sessionpipe.paths import data_dir
-
-
-class Hook(NamedTuple):
-    """One hook as its harness ran it; ``stdin`` is byte for byte what it was given."""
-
-    file: Path
-    harness: str
-    event: str
-    args: tuple[str, ...]
-    env: dict[str, str]
-    stdin: bytes
-    at_ms: int
 
 
 def scenarios() -> list[Path]:
@@ -34,27 +22,9 @@ def scenarios() -> list[Path]:
     return sorted(path for path in data_dir("conformance").glob("harness/*/*") if path.is_dir())
 
 
-def hooks(scenario: Path) -> Iterator[Hook]:
-    """The hooks of one scenario, in the order of their arrival."""
-    harness = scenario.parent.name
-    for file in sorted(scenario.glob("*.json")):
-        record = json.loads(file.read_text("utf-8"))
-        _, event, *args = record["argv"]
-        payload = record["stdin"]
-        text = payload if isinstance(payload, str) else json.dumps(payload, separators=(",", ":"))
-        end = "\n" if harness == "claude-code" else ""
-        yield Hook(file, harness, event, tuple(args), record["env"], (text + end).encode(), record["at_ms"])
-
-
 def run_map(hook: Hook) -> Result:
     """``sessionpipe map`` with one hook's payload, looking for files in its scenario's ``files``."""
-    files = hook.file.parent / "files"
-    words = [hook.harness, hook.event, "--cwd", "/", "--at", str(hook.at_ms)]
-    words += [word for name, content in hook.env.items() for word in ("--env", f"{name}={content}")]
-    words += ["--files", str(files)] if files.is_dir() else []
-    return CliRunner().invoke(
-        map_command, [*words, "--", *hook.args], input=hook.stdin, catch_exceptions=False
-    )
+    return CliRunner().invoke(map_command, hook.words, input=hook.stdin, catch_exceptions=False)
 
 
 def mapped(scenario: Path) -> list[dict[str, Any]]:
@@ -63,10 +33,7 @@ def mapped(scenario: Path) -> list[dict[str, Any]]:
     return [{**json.loads(line), "id": "*"} for line in lines]
 
 
-def expected(scenario: Path) -> list[dict[str, Any]]:
-    """The events that a scenario's payloads shall become."""
-    text = (scenario / "expected.ndjson").read_text("utf-8")
-    return [json.loads(line) for line in text.split("\n") if line]
+__all__ = ["Hook", "expected", "hooks", "mapped", "run_map", "scenarios"]
 
 
 if __name__ == "__main__":

@@ -10,7 +10,10 @@ import importlib
 import click
 
 #: Subject → the module that has it.
-SUBJECTS = {"redaction": "redaction"}
+SUBJECTS = {
+    "harness": "harness",
+    "redaction": "redaction",
+}
 
 
 class _Subjects(click.Group):
@@ -30,6 +33,7 @@ def main() -> None:
     """Run the fixtures of sessionpipe against an implementation.
 
     \b
+    sessionpipe-conformance harness
     sessionpipe-conformance redaction
     sessionpipe-conformance redaction --command 'my-redactor --stdin'
     """

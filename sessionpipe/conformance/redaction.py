@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, NoReturn, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import click
+
+from sessionpipe.conformance.programs import argv_of, unusable
 
 ALPHABET = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
@@ -251,22 +252,22 @@ def redaction(files: tuple[Path, ...], command: str | None, ruleset: str | None,
     """
     from sessionpipe.paths import data_dir
 
-    argv = _argv(command)
+    argv = argv_of(command)
     paths = files or sorted((data_dir("conformance") / "redaction").glob("*.json"))
     reports = []
     for path in paths:
         try:
             vectors = load(path)
         except (OSError, ValueError) as error:
-            _unusable(f"{path}: {error}")
+            unusable(f"{path}: {error}")
         if ruleset is not None and vectors["ruleset"] != ruleset:
             continue
         if argv is None and vectors["ruleset"] not in OURS:
-            _unusable(f"{path}: there is no {vectors['ruleset']} here; name a program with --command")
+            unusable(f"{path}: there is no {vectors['ruleset']} here; name a program with --command")
         redactor: Redactor = Program(argv) if argv else Ours(vectors["ruleset"])
         reports.append((path, vectors, list(run(vectors, redactor))))
     if not reports:
-        _unusable("no file of that ruleset")
+        unusable("no file of that ruleset")
     if as_json:
         click.echo(json.dumps([_json(*report) for report in reports], indent=2))
     else:
@@ -274,24 +275,6 @@ def redaction(files: tuple[Path, ...], command: str | None, ruleset: str | None,
             for line in _lines(*report):
                 click.echo(line)
     sys.exit(1 if any(result.passed is False for _, _, results in reports for result in results) else 0)
-
-
-def _argv(command: str | None) -> list[str] | None:
-    if command is None:
-        return None
-    try:
-        argv = shlex.split(command)
-    except ValueError as error:
-        _unusable(f"--command: {error}")
-    import shutil
-
-    if not argv or shutil.which(argv[0]) is None:
-        _unusable(f"--command: there is no program {argv[0] if argv else command!r}")
-    return argv
-
-
-def _unusable(message: str) -> NoReturn:
-    raise click.UsageError(message)
 
 
 def _lines(path: Path, vectors: Mapping[str, Any], results: Sequence[Result]) -> Iterator[str]:

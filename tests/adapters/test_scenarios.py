@@ -40,7 +40,9 @@ def everything(recordings: Path) -> Iterator[Hook]:
                 for line in lines.read_text("utf-8").split("\n"):
                     if line:
                         event, at = json.loads(line)["event"], json.loads(line)["t"]
-                        yield Hook(lines, harness, event, (), {"HOME": "/home/dev"}, line.encode(), int(at))
+                        yield Hook(
+                            lines, harness, event, (), {"HOME": "/home/dev"}, line.encode(), int(at), False
+                        )
 
 
 def test_every_recorded_payload_becomes_valid_events_and_none_is_refused(shared: Path) -> None:
