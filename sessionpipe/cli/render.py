@@ -1,21 +1,20 @@
-"""One event as one line a person reads. Pure: an event in, text out.
-
-An event says more or less depending on the tier it was filtered to, so every field may be absent,
-and what a harness wrote may be anything: whatever is shown went through :func:`printable`.
-"""
+"""Lines and tables for a terminal: an event as one line a person reads, columns, colour, times."""
 
 from __future__ import annotations
 
 import os
-import unicodedata
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, tzinfo
-from typing import IO, Any, Literal, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from sessionpipe.cli.common import printable
 from sessionpipe.protocol import short_id
-
-Tone = Literal["plain", "quiet", "good", "bad", "needs"]
+from sessionpipe.words import TELLING as TELLING
+from sessionpipe.words import Tone as Tone
+from sessionpipe.words import Words, mapping, text_of, width
+from sessionpipe.words import cut as cut
+from sessionpipe.words import describe as describe
+from sessionpipe.words import duration as duration
 
 #: What click.style is told for each tone.
 STYLES: Mapping[str, Mapping[str, Any]] = {
@@ -28,17 +27,6 @@ STYLES: Mapping[str, Mapping[str, Any]] = {
 
 #: Columns of the harness's name and of the session's; the rest of a line is what happened.
 HARNESS, NAME = 11, 24
-#: The longest words of a line that no terminal cuts.
-LONGEST = 300
-#: The one field of a tool's input worth showing, the first that is there.
-TELLING = ("command", "file_path", "path", "url", "pattern", "query", "description")
-
-
-class Words(NamedTuple):
-    """What happened, and how it should look."""
-
-    text: str
-    tone: Tone = "plain"
 
 
 class Line(NamedTuple):
@@ -55,8 +43,8 @@ def line(
     event: Mapping[str, Any], *, today: date, zone: tzinfo | None = None, home: str | None = None
 ) -> Line:
     """The line of one event; ``zone`` None is this machine's own, ``home`` a folder to write as ``~``."""
-    session = _mapping(event.get("session"))
-    harness = str(_mapping(event.get("harness")).get("name", "?"))
+    session = mapping(event.get("session"))
+    harness = str(mapping(event.get("harness")).get("name", "?"))
     words = describe(event)
     if home and home.strip("/"):
         words = words._replace(text=words.text.replace(home.rstrip("/") + "/", "~/"))
@@ -89,9 +77,9 @@ def paint(row: Line, *, colour: bool, columns: int | None = None) -> str:
 
 def session_name(session: Mapping[str, Any]) -> str:
     """What a person knows a session by: its folder's name and its title."""
-    cwd = _text(session, "cwd").rstrip("/")
+    cwd = text_of(session, "cwd").rstrip("/")
     folder = cwd.rpartition("/")[2] or cwd
-    return ": ".join(part for part in (folder, _text(session, "title")) if part)
+    return ": ".join(part for part in (folder, text_of(session, "title")) if part)
 
 
 def clock(time: object, *, today: date, zone: tzinfo | None = None) -> str:
@@ -112,264 +100,12 @@ def ago(then_ms: int, now_ms: int) -> str:
     return f"{seconds} s ago"
 
 
-def duration(ms: object) -> str:
-    """Milliseconds as a person says them; nothing when there are none."""
-    if isinstance(ms, bool) or not isinstance(ms, (int, float)) or ms < 0:
-        return ""
-    if ms < 100:
-        return f"{ms:.0f} ms"
-    if ms < 10_000:
-        return f"{ms / 1000:.1f} s"
-    seconds = int(ms / 1000)
-    if seconds < 60:
-        return f"{seconds} s"
-    if seconds < 3_600:
-        return f"{seconds // 60} min {seconds % 60} s"
-    return f"{seconds // 3_600} h {seconds % 3_600 // 60} min"
-
-
 def stamp(epoch_ms: int) -> str:
     """A time that is to be read once, in this machine's own zone."""
     return f"{datetime.fromtimestamp(epoch_ms / 1000, UTC).astimezone():%d %b %H:%M}"
 
 
-def describe(event: Mapping[str, Any]) -> Words:
-    """What happened, in words. A type this version does not know is called by its name."""
-    type_ = str(event.get("type", "?"))
-    say = _SAYERS.get(type_)
-    words = say(_mapping(event.get("data"))) if say else Words(type_, "quiet")
-    return words._replace(text=cut(printable(words.text), LONGEST))
-
-
-# --- per type -----------------------------------------------------------------------------------
-
-Data = Mapping[str, Any]
-
-_SOURCES = {
-    "resume": " (resumed)",
-    "clear": " (after a clear)",
-    "compact": " (after a compaction)",
-    "fork": " (forked)",
-}
-
-
-def _session_started(data: Data) -> Words:
-    if data.get("source") == "unknown":
-        return Words("session first seen")
-    return Words("session started" + _SOURCES.get(_text(data, "source"), ""))
-
-
-def _session_ended(data: Data) -> Words:
-    reason = _text(data, "reason")
-    return Words("session ended" + (f" ({reason})" if reason not in ("", "other", "exit") else ""), "quiet")
-
-
-def _session_backfill(data: Data) -> Words:
-    turns = f", {data['turns']} turns" if "turns" in data else ""
-    return Words(
-        f"from history: {_text(data, 'started_at')[:10]} to {_text(data, 'last_at')[:10]}{turns}", "quiet"
-    )
-
-
-#: What harnesses call a person at the keyboard.
-_PEOPLE = ("", "user", "interactive")
-
-
-def _turn_started(data: Data) -> Words:
-    by = _text(data, "submitted_by")
-    who = f" by {by}" if by not in _PEOPLE else ""
-    if data.get("injected") is True:
-        return Words(f"woken{who}")
-    size = f" ({data['prompt_chars']} characters)" if "prompt_chars" in data else ""
-    return Words(f"prompt{who}{size}")
-
-
-def _turn_ended(data: Data) -> Words:
-    took, left = duration(data.get("ms")), data.get("background")
-    more = f", {left} still running in the background" if isinstance(left, int) and left else ""
-    match data.get("reason"):
-        case "interrupt":
-            return Words("interrupted" + (f" after {took}" if took else "") + more, "bad")
-        case "error":
-            error = _text(data, "error")
-            return Words(
-                "failed" + (f" after {took}" if took else "") + (f": {error}" if error else "") + more, "bad"
-            )
-        case _:
-            return Words("done" + (f" in {took}" if took else "") + more, "good")
-
-
-def _said(data: Data) -> Words:
-    said = [
-        f"“{cut(_one_line(_text(data, side)), most)}”" if _text(data, side) else "nothing"
-        for side, most in (("user", 80), ("assistant", 160))
-    ]
-    return Words(" → ".join(said))
-
-
-def _tool_started(data: Data) -> Words:
-    return Words(f"{_thread(data)}{_text(data, 'tool')} …{_of(data)}", "quiet")
-
-
-def _tool_ended(data: Data) -> Words:
-    took = duration(data.get("ms"))
-    head = f"{_thread(data)}{_text(data, 'tool')} {'ok' if data.get('ok') else 'failed'}"
-    if took:
-        head += f" {took}"
-    if data.get("ok"):
-        return Words(head + _of(data))
-    error = _one_line(_text(data, "error"))
-    return Words(head + (f": {error}" if error else _of(data)), "bad")
-
-
-def _files_changed(data: Data) -> Words:
-    paths = data.get("paths")
-    paths = [str(path) for path in paths] if isinstance(paths, list) else []
-    more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
-    return Words(f"edited {', '.join(paths[:3])}{more}")
-
-
-_KINDS = {
-    "permission": "permission",
-    "question": "a question",
-    "elicitation": "an answer",
-    "idle": "your next prompt",
-    "error": "a look at an error",
-}
-
-
-def _attention_needed(data: Data) -> Words:
-    kind = _text(data, "kind")
-    about = _one_line(_text(data, "message") or _text(data, "tool"))
-    # A permission's message begins with the tool it is for.
-    joint = " " if kind == "permission" else ": "
-    return Words(
-        f"{_thread(data)}needs you: {_KINDS.get(kind, kind)}{joint + about if about else ''}", "needs"
-    )
-
-
-_HOW = {
-    "answered": Words("answered", "good"),
-    "cancelled": Words("no longer waiting for you (cancelled)"),
-    "timeout": Words("no longer waiting for you (timed out)"),
-}
-
-
-def _attention_cleared(data: Data) -> Words:
-    return _HOW.get(_text(data, "how"), Words("no longer waiting for you"))
-
-
-def _subagent(verb: str) -> Any:
-    def say(data: Data) -> Words:
-        left = data.get("background")
-        more = f", {left} still running in the background" if isinstance(left, int) and left else ""
-        return Words(
-            f"{_thread(data)}subagent {_text(data, 'agent_type')} {verb}{more}".replace("  ", " "), "quiet"
-        )
-
-    return say
-
-
-def _context_compacted(data: Data) -> Words:
-    return Words(f"context compacted ({_text(data, 'trigger')})", "quiet")
-
-
-def _limits_observed(data: Data) -> Words:
-    windows = data.get("windows")
-    parts = [
-        f"{_text(window, 'id')} {window.get('used_percent')} %"
-        for window in (windows if isinstance(windows, list) else [])
-        if isinstance(window, Mapping)
-    ]
-    return Words(f"usage: {', '.join(parts)}", "quiet")
-
-
-def _delegation_started(data: Data) -> Words:
-    text = _one_line(_text(data, "text"))
-    return Words(f"asks {_text(data, 'harness')}" + (f": {text}" if text else ""))
-
-
-def _delegation_ended(data: Data) -> Words:
-    took = duration(data.get("ms"))
-    if data.get("ok"):
-        return Words("the asked agent answered" + (f" in {took}" if took else ""), "good")
-    return Words(f"the asked agent failed: {_one_line(_text(data, 'error'))}".rstrip(": "), "bad")
-
-
-_SAYERS: Mapping[str, Any] = {
-    "session.started": _session_started,
-    "session.heartbeat": lambda data: Words("still working", "quiet"),
-    "session.ended": _session_ended,
-    "session.backfill": _session_backfill,
-    "session.forgotten": lambda data: Words("forgotten", "quiet"),
-    "turn.started": _turn_started,
-    "turn.ended": _turn_ended,
-    "turn.transcript": _said,
-    "turn.progress": _said,
-    "tool.started": _tool_started,
-    "tool.ended": _tool_ended,
-    "files.changed": _files_changed,
-    "attention.needed": _attention_needed,
-    "attention.cleared": _attention_cleared,
-    "subagent.started": _subagent("started"),
-    "subagent.ended": _subagent("ended"),
-    "context.compacted": _context_compacted,
-    "limits.observed": _limits_observed,
-    "delegation.started": _delegation_started,
-    "delegation.ended": _delegation_ended,
-}
-
-
 # --- text ---------------------------------------------------------------------------------------
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _text(data: Data, name: str) -> str:
-    value = data.get(name)
-    return value if isinstance(value, str) else ""
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
-
-
-def _thread(data: Data) -> str:
-    agent = _text(data, "agent_id")
-    return f"[{agent[:8]}] " if agent else ""
-
-
-def _of(data: Data) -> str:
-    given = _mapping(data.get("input"))
-    told = next((given[name] for name in TELLING if isinstance(given.get(name), str)), "")
-    return f" {_one_line(told)}" if told else ""
-
-
-def width(text: str) -> int:
-    """How many columns ``text`` takes: wide characters two, combining ones none."""
-    if text.isascii():
-        return len(text)
-    return sum(_columns(character) for character in text)
-
-
-def _columns(character: str) -> int:
-    if unicodedata.combining(character) or unicodedata.category(character) in ("Cf", "Me", "Mn"):
-        return 0
-    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
-
-
-def cut(text: str, columns: int) -> str:
-    """``text`` in at most ``columns``, with an ellipsis where it was cut."""
-    if width(text) <= columns:
-        return text
-    taken = 0
-    for index, character in enumerate(text):
-        taken += _columns(character)
-        if taken > columns - 1:
-            return text[:index] + "…"
-    return text
 
 
 def tilde(path: str) -> str:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sessionpipe import words
 from sessionpipe.cli import render
 from sessionpipe.cli.render import describe, line, paint
 from sessionpipe.protocol.vocabulary import VOCABULARY
@@ -125,7 +126,7 @@ def test_what_happened_in_words(expected: str, type_: str, data: dict[str, Any])
 
 
 def test_every_type_of_the_vocabulary_has_words() -> None:
-    assert set(render._SAYERS) == set(VOCABULARY)
+    assert set(words._SAYERS) == set(VOCABULARY)
 
 
 def test_a_need_stands_out() -> None:
