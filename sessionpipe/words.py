@@ -30,7 +30,7 @@ class Words(NamedTuple):
 def describe(event: Mapping[str, Any]) -> Words:
     """What happened, in words. A type this version does not know is called by its name."""
     type_ = str(event.get("type", "?"))
-    say = _SAYERS.get(type_)
+    say = SAYERS.get(type_)
     words = say(mapping(event.get("data"))) if say else Words(type_, "quiet")
     return words._replace(text=cut(printable(words.text), LONGEST))
 
@@ -190,7 +190,8 @@ def _delegation_ended(data: Data) -> Words:
     return Words(f"the asked agent failed: {_one_line(text_of(data, 'error'))}".rstrip(": "), "bad")
 
 
-_SAYERS: Mapping[str, Any] = {
+#: What says a type of event, by type.
+SAYERS: Mapping[str, Any] = {
     "session.started": _session_started,
     "session.heartbeat": lambda data: Words("still working", "quiet"),
     "session.ended": _session_ended,

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessionpipe import words
 from sessionpipe.cli import render
 from sessionpipe.cli.render import describe, line, paint
 from sessionpipe.protocol.vocabulary import VOCABULARY
+from sessionpipe.words import SAYERS
 
 DAY = date(2026, 11, 29)
 SESSION = {
@@ -126,7 +126,7 @@ def test_what_happened_in_words(expected: str, type_: str, data: dict[str, Any])
 
 
 def test_every_type_of_the_vocabulary_has_words() -> None:
-    assert set(words._SAYERS) == set(VOCABULARY)
+    assert set(SAYERS) == set(VOCABULARY)
 
 
 def test_a_need_stands_out() -> None:
