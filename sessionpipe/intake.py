@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from sessionpipe import faults, harnesses
+from sessionpipe import faults, firings, harnesses
 from sessionpipe.adapters import Refused, map_hook
 from sessionpipe.adapters.fold import fold, merge_block
 from sessionpipe.clock import now_ms
@@ -210,6 +210,9 @@ class Intake:
             for session in sessions.values():
                 tx.save(session)
                 tx.discard(session)
+            fired = [_firing(item) for item in mapped if item.job.name not in known]
+            if fired:
+                tx.remember(firings.KEY, firings.with_fired(self._outbox.note(firings.KEY), fired))
             tx.mark_done(done)
             if self._retired:
                 tx.unmark(self._retired)
@@ -225,6 +228,12 @@ class Intake:
         # job file that no mark answers for.
         self._spool.sync()
         self._retired = done
+
+
+def _firing(item: Mapped) -> firings.Firing:
+    job = item.job
+    version = item.drafts[0]["harness"].get("version") if item.drafts else None
+    return firings.Firing(job.harness, job.event, job.at_ms, job.took_ms, version)
 
 
 def map_job(job: Job, files: Files, machine: str | None) -> Mapped:

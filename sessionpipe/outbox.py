@@ -851,6 +851,10 @@ class Transaction:
         """Drop done-marks of jobs whose files are durably gone."""
         self._db.executemany("DELETE FROM jobs_done WHERE name = ?", [(name,) for name in names])
 
+    def remember(self, key: str, value: int | str) -> None:
+        """Keep a number or a text about the outbox itself."""
+        self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
+
     def queue_read(self, session: Session, want: dict[str, Any], now_ms: int, due_ms: int) -> None:
         """Owe the session's transcript a read. A later turn's end takes the place of an earlier one."""
         self._db.execute(

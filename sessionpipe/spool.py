@@ -30,12 +30,18 @@ _REJECTED_KEPT = 200
 _REJECTED_BYTES = 64 << 10
 # A hook lives two seconds and the time of one write; a temporary file this old is of a dead one.
 _TEMPORARY_SECONDS = 300
+# A job's name begins with the nanosecond its hook started in.
+_TIME_DIGITS = 20
 # What opening something other than a file comes to: a link, a socket, a device nobody made.
 _NO_FILE = (errno.ELOOP, errno.ENXIO, errno.ENODEV, errno.EISDIR)
 
 
 class Job(NamedTuple):
-    """One firing of one hook. ``payload`` is standard input as it came; ``at_ms`` epoch milliseconds."""
+    """One firing of one hook. ``payload`` is standard input as it came; ``at_ms`` epoch milliseconds.
+
+    ``took_ms`` is from the hook's first instruction to its job on disk, as far as the file system's clock
+    tells (a few milliseconds); None where the file's name says no time.
+    """
 
     name: str
     harness: str
@@ -46,6 +52,7 @@ class Job(NamedTuple):
     env: dict[str, str]
     partial: bool
     payload: bytes
+    took_ms: int | None = None
 
 
 class BadJob(Exception):
@@ -108,7 +115,7 @@ class Spool:
                 chunks.append(chunk)
         finally:
             os.close(fd)
-        return parse(name, b"".join(chunks))
+        return parse(name, b"".join(chunks))._replace(took_ms=_took_ms(name, info.st_mtime_ns))
 
     def there(self, name: str) -> bool:
         """Whether a job still waits."""
@@ -225,6 +232,13 @@ def parse(name: str, content: bytes) -> Job:
         partial=fields.get("partial") == "1",
         payload=payload,
     )
+
+
+def _took_ms(name: str, written_ns: int) -> int | None:
+    began, _, rest = name.partition("-")
+    if not rest or len(began) > _TIME_DIGITS or not (began.isascii() and began.isdecimal()):
+        return None
+    return max(0, (written_ns - int(began)) // 1_000_000)
 
 
 def _scan(folder: Path) -> Iterator[os.DirEntry[str]]:

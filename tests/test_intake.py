@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from sessionpipe import firings
 from sessionpipe.intake import STUCK_S, Intake
 from sessionpipe.outbox import Outbox
 from sessionpipe.seal import seal
@@ -70,6 +71,32 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
     bench = Bench(tmp_path)
     yield bench
     bench.outbox.close()
+
+
+class TestFirings:
+    def test_a_hook_that_fired_counts_once_whatever_it_means(self, bench: Bench) -> None:
+        bench.put(job("Stop", 20))
+        bench.put(job("PostCompact", 10))
+        bench.put(b"no job")
+        bench.intake().run()
+        told = firings.read(bench.outbox.note(firings.KEY))["claude-code"].events
+        assert {name: (event.last_ms, event.count) for name, event in told.items()} == {
+            "Stop": (20, 1),
+            "PostCompact": (10, 1),
+        }
+
+    def test_a_job_that_was_recorded_before_does_not_count_again(self, bench: Bench) -> None:
+        name = bench.put(job("Stop", 20))
+        content = (bench.spool.new / name).read_bytes()
+        bench.intake().run()
+        # Its unlink was lost in a power cut, and its done-mark not yet pruned.
+        with bench.outbox.transaction() as tx:
+            tx.mark_done([name])
+        (bench.spool.new / name).write_bytes(content)
+        intake = bench.intake()
+        (bench.spool.new / name).write_bytes(content)
+        intake.run()
+        assert firings.read(bench.outbox.note(firings.KEY))["claude-code"].events["Stop"].count == 1
 
 
 class TestBatches:

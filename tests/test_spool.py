@@ -57,6 +57,22 @@ class TestFormat:
         except BadJob:
             return
 
+    @pytest.mark.parametrize(
+        ("began", "took"),
+        [
+            (f"{1_700_000_000_000_000_000:020d}-7-ab.job", 12),
+            (f"{1_700_000_001_000_000_000:020d}-7-ab.job", 0),  # the clock was set back
+            ("one.job", None),
+            ("x-7-ab.job", None),
+        ],
+    )
+    def test_a_jobs_name_and_its_file_tell_how_long_its_hook_took(
+        self, spool: Spool, began: str, took: int | None
+    ) -> None:
+        written = 1_700_000_000_012_345_678
+        os.utime(spool.new / put(spool, began), ns=(written, written))
+        assert spool.read(began).took_ms == took
+
     def test_bytes_that_are_no_text_survive_in_paths(self) -> None:
         job = parse("n", b"v=1\0harness=c\0event=e\0at_ms=1\0cwd=/\xff\0\0")
         assert os.fsencode(job.cwd) == b"/\xff"
