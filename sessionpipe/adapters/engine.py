@@ -219,6 +219,8 @@ class Adapter:
                 block[field.name] = found
         if "title" not in block:
             block.pop("title_source", None)
+        if block.get("parent_id") == session_id:
+            del block["parent_id"]
         # A subagent's session was launched by its parent, whatever its environment inherited.
         if "parent_id" not in block:
             for name, variable in (
@@ -381,7 +383,7 @@ def _compile(name: str, table: Mapping[str, Any]) -> Adapter:
         input=value(names.get("input", []), f"{name}, fields.input"),
         unasked=frozenset(table.get("ask", {}).get("without", [])),
         file=_field("file", transcript.get("path", []), _block_text, f"{name}, transcript"),
-        events={key: _event(f"{name}, {key}", spec, names) for key, spec in table["events"].items()},
+        events=_events(name, table["events"], names),
         ignored=frozenset(table.get("ignore", [])),
     )
 
@@ -392,14 +394,26 @@ def _field(name: str, spec: Any, fit: Fit, where: str, required: bool = False) -
     return Field(name, tuple(value(item, f"{where}.{name}") for item in specs), fit, required)
 
 
+def _events(name: str, specs: Mapping[str, Any], names: Mapping[str, Any]) -> dict[str, Event]:
+    """Every event by its name, and by the others that it goes by."""
+    found: dict[str, Event] = {}
+    for key, spec in specs.items():
+        event = _event(f"{name}, {key}", spec, names)
+        for called in (key, *spec.get("also", [])):
+            if called in found:
+                raise Mistake(f"{name}: two events are called {called}")
+            found[called] = event
+    return found
+
+
 def _event(where: str, spec: Mapping[str, Any], names: Mapping[str, Any]) -> Event:
-    unknown = spec.keys() - {"standing", "payload", "emit"}
+    unknown = spec.keys() - {"standing", "also", "payload", "emit"}
     if (
         unknown
         or spec["standing"] not in _STANDINGS
         or spec.get("payload", "stdin") not in ("stdin", "argument")
     ):
-        raise Mistake(f"{where}: an event has standing, emit and maybe payload, and nothing else")
+        raise Mistake(f"{where}: an event has standing, emit and maybe payload and also, and nothing else")
     emissions = tuple(_emission(where, item, names) for item in spec["emit"])
     return Event(spec["standing"], spec.get("payload") == "argument", emissions)
 

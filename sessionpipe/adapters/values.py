@@ -293,13 +293,17 @@ def _is_number(found: Any) -> bool:
 
 def _json(said: Any, where: str) -> Transform:
     """A string that holds JSON, parsed."""
-    from sessionpipe.adapters.payload import Unreadable, read
+    from sessionpipe.adapters.payload import Unreadable, read, smooth
 
     def parse(found: Any) -> Any:
         try:
-            return read(found.encode("utf-8", "replace")).value if isinstance(found, str) else None
+            inner = read(found.encode("utf-8", "replace")) if isinstance(found, str) else None
         except Unreadable:
             return None
+        if inner is None:
+            return None
+        # A payload that is sound may hold one that isn't.
+        return smooth(inner.value) if inner.rough else inner.value
 
     return parse
 

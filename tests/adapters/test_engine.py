@@ -53,7 +53,7 @@ TABLE: dict[str, Any] = {
                 }
             ],
         },
-        "cut": {"standing": "recorded", "emit": [{"type": "tool.started"}]},
+        "cut": {"standing": "recorded", "also": ["Cut", "slice"], "emit": [{"type": "tool.started"}]},
         "done": {
             "standing": "recorded",
             "emit": [
@@ -124,6 +124,12 @@ def test_a_draft_says_who_when_and_what() -> None:
         "data": {"source": "resume"},
         "memo": {"file": "/log/s-1"},
     }
+
+
+@pytest.mark.parametrize("name", ["cut", "Cut", "slice"])
+def test_an_event_goes_by_every_name_it_has(name: str) -> None:
+    draft = only(hook(name, tool="Saw"))
+    assert (draft["type"], draft["harness"]["event"]) == ("tool.started", name)
 
 
 @pytest.mark.parametrize("when", [None, -5, 0, True, "2000", float("nan"), 1e300])
@@ -209,6 +215,9 @@ class TestSession:
         session = only(hook("begin", parent="p-1", env={"SESSIONPIPE_LAUNCHED_BY": "codex:b"}))["session"]
         assert session["parent_id"] == "p-1"
         assert "launched_by" not in session
+
+    def test_a_session_is_not_its_own_parent(self) -> None:
+        assert "parent_id" not in only(hook("begin", parent="s-1"))["session"]
 
 
 class TestTurns:
@@ -356,6 +365,7 @@ class TestBrokenPayloads:
         ({"session": {"id": "sid", "mood": "x"}}, "mood"),
         ({"events": {"x": {"standing": "rumoured", "emit": []}}}, "x: an event has"),
         ({"events": {"x": {"standing": "recorded", "emit": [], "twice": 1}}}, "x: an event has"),
+        ({"events": {"x": {"standing": "recorded", "emit": [], "also": ["x"]}}}, "two events are called x"),
         (
             {"events": {"x": {"standing": "recorded", "emit": [{"type": "tool.ended"}]}}},
             "nothing says its ok",

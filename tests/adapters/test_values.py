@@ -20,6 +20,7 @@ PAYLOAD: dict[str, Any] = {
     "text": "Exit code: 4\nall wrong",
     "tool": {"file": "/a", "content": [{"type": "image"}, {"type": "text", "text": "first"}, {"text": "second"}]},
     "packed": '{"exitCode": 2}',
+    "half": '{"output": "\\ud800", "ms": NaN}',
     "uri": "file:///home/dev/a%20b",
     "id": "01a22871-9832-75a7-be73-f037762926a1",
     "tasks": [
@@ -86,6 +87,7 @@ def scope(payload: dict[str, Any] | None = None) -> Scope:
         ({"from": "flag", "scaled": 1000}, None),
         ({"from": "packed", "json": True, "at": "exitCode"}, 2),
         ({"from": "text", "json": True, "at": "exitCode"}, None),
+        ({"from": "half", "json": True}, {"output": "\ufffd", "ms": None}),
         ({"from": "uri", "local": True}, "/home/dev/a b"),
         ({"from": "name", "local": True}, "Write"),
         ({"from": "id", "time": "uuid7"}, 1_795_974_862_898),
