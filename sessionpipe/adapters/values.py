@@ -314,6 +314,11 @@ def _at(said: Any, where: str) -> Transform:
     return lambda found: _walk(found, steps, 0)
 
 
+def _last(said: Any, where: str) -> Transform:
+    """A string's last so many characters: what a harness says behind an output of any length."""
+    return lambda found: found[-said:] if isinstance(found, str) else None
+
+
 def _find(said: Any, where: str) -> Transform:
     """A string's first match of a pattern: its first group, or all of it."""
     pattern = re.compile(said)
@@ -401,6 +406,7 @@ def _local(said: Any, where: str) -> Transform:
 TRANSFORMS: Mapping[str, Callable[[Any, str], Transform]] = {
     "json": _json,
     "at": _at,
+    "last": _last,
     "find": _find,
     "find_all": _find_all,
     "starts": _starts,
