@@ -32,6 +32,13 @@ def _usual_umask() -> Iterator[None]:
     os.umask(before)
 
 
+#: How the variables begin that agents read, and those by which they tell their hooks of themselves.
+_AGENTS = (
+    *("ANTIGRAVITY", "CLAUDE", "CODEX", "COPILOT", "CURSOR", "DEVIN", "FACTORY", "GEMINI", "GOOSE", "KIRO"),
+    *("OPENCODE", "PI_", "XDG_", "SESSIONPIPE_FAULT"),
+)
+
+
 @pytest.fixture(autouse=True)
 def _nobodys_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No test sees, or writes into, the home and the settings of the person who runs it."""
@@ -41,5 +48,5 @@ def _nobodys_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SESSIONPIPE_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.setenv("SESSIONPIPE_CONFIG_DIR", str(tmp_path / "config"))
     for name in list(os.environ):
-        if name.startswith(("CLAUDE", "CODEX", "PI_", "XDG_", "GEMINI", "SESSIONPIPE_FAULT")):
+        if name.startswith(_AGENTS):
             monkeypatch.delenv(name)

@@ -15,13 +15,15 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import click
 import msgspec
 
 from sessionpipe import places, redaction
+from sessionpipe.cli import doctor_hooks
 from sessionpipe.cli.common import Fail, config_path, echo_json, printable, reason, state
+from sessionpipe.cli.findings import Finding, Level
 from sessionpipe.cli.render import STYLES, Tone, ago, colour_wanted, tilde
 from sessionpipe.cli.status import count, gather, standing
 from sessionpipe.cli.store import looking
@@ -35,8 +37,6 @@ from sessionpipe.paths import State
 from sessionpipe.salvage import Salvage
 from sessionpipe.spool import Spool
 
-Level = Literal["ok", "warn", "fail"]
-
 _TONES: dict[str, Tone] = {"ok": "good", "warn": "needs", "fail": "bad"}
 
 #: A job that waits longer was left lying: a hook starts a worker at once.
@@ -47,15 +47,6 @@ RUNS = 7
 REJECTED_SHOWN = 3
 #: More of a kind are not worth counting.
 WIDE_COUNTED = 1000
-
-
-class Finding(NamedTuple):
-    """One thing that was looked at: ``mend`` says what to do about it, where it isn't ``ok``."""
-
-    check: str
-    level: Level
-    message: str
-    mend: str = ""
 
 
 @click.command(short_help="Check that all is well, and say how to mend what is not.")
@@ -70,10 +61,20 @@ def doctor(as_json: bool) -> None:
       sessionpipe doctor
       sessionpipe doctor --json | jq '.findings[] | select(.level != "ok")'
     """
-    findings = list(examine(state(), config_path()))
+    place = state()
+    findings = list(examine(place, config_path()))
     healthy = all(finding.level != "fail" for finding in findings)
     if as_json:
-        echo_json({"ok": healthy, "findings": [finding._asdict() for finding in findings]})
+        agents: list[doctor_hooks.Agent] = []
+        with suppress(OSError):  # A finding says it.
+            agents = doctor_hooks.agents(place)
+        echo_json(
+            {
+                "ok": healthy,
+                "findings": [finding._asdict() for finding in findings],
+                "harnesses": [doctor_hooks.as_json(agent) for agent in agents],
+            }
+        )
     else:
         _show(findings)
     sys.exit(0 if healthy else 1)
@@ -89,7 +90,7 @@ def examine(place: State, config_dir: Path) -> Iterator[Finding]:
         ("worker", lambda: _worker(place)),
         ("jobs", lambda: _rejected(place)),
         ("hook", lambda: _hook(place)),
-        ("hooks", lambda: _hooks(place)),
+        ("hooks", lambda: doctor_hooks.findings(doctor_hooks.agents(place), now_ms())),
         ("sinks", lambda: _sinks(place, config_dir)),
     ]
     for name, check in checks:
@@ -384,28 +385,6 @@ def _run(command: list[str], payload: bytes, environment: dict[str, str]) -> flo
     if done.stdout or done.stderr:
         raise subprocess.SubprocessError("it printed something, which the agent would see")
     return took
-
-
-def _hooks(place: State) -> Iterator[Finding]:
-    from sessionpipe.install import inspect
-
-    for name, files in inspect(env=os.environ, state=place):
-        for path, found in files:
-            said = f"{name}: {tilde(str(path))}: {found}"
-            if found == "installed":
-                yield Finding("hooks", "ok", said)
-            elif found == "missing":
-                yield Finding("hooks", "warn", said, f"sessionpipe install {name}")
-            elif found.startswith("needs trust"):
-                yield Finding("hooks", "warn", said, f"start {name} once and trust the hooks it asks about")
-            elif found == "stale":
-                said += (
-                    ", which is not as this sessionpipe would write it, so events may not be recorded here"
-                )
-                yield Finding("hooks", "fail", said, f"sessionpipe install {name}")
-            else:
-                mend = f"see to what is said of the file, then `sessionpipe install {name}`"
-                yield Finding("hooks", "warn", said, mend)
 
 
 def _sinks(place: State, config_dir: Path) -> Iterator[Finding]:

@@ -48,7 +48,7 @@ def test_nothing_yet_is_no_failure(run: Any) -> None:
 
 
 def test_every_check_is_made(run: Any, place: State) -> None:
-    assert set(look(run)) == {"state", "settings", "outbox", "worker", "jobs", "hook", "sinks"}
+    assert set(look(run)) == {"state", "settings", "outbox", "worker", "jobs", "hook", "hooks", "sinks"}
 
 
 def test_a_folder_others_can_read_fails_and_says_how_to_mend_it(run: Any, place: State) -> None:
