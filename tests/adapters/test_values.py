@@ -80,7 +80,7 @@ def scope(payload: dict[str, Any] | None = None) -> Scope:
         ({"from": "count", "find": "3"}, None),
         ({"from": "text", "find": r"^Exit code: (\d+)", "map": {"0": True, "*": False}}, False),
         ({"from": "text", "find_all": r"(\w)r"}, ["w"]),
-        ({"from": "text", "last": 3}, "rld"),
+        ({"from": "text", "last": 3}, "ong"),
         ({"from": "text", "last": 3, "find": "w.*"}, None),
         ({"from": "number", "last": 3}, None),
         ({"from": "name", "starts": ["Wr"]}, True),
