@@ -31,11 +31,12 @@ class Opened:
     """A regular file that is open for reading; a context manager that closes it.
 
     ``size`` is the size when it was opened: a reader looks no further, so that one reading is of one
-    state of a file that grows.
+    state of a file that grows. ``path`` is where it was found.
     """
 
-    def __init__(self, fd: int, info: os.stat_result) -> None:
+    def __init__(self, fd: int, info: os.stat_result, path: str | Path) -> None:
         self._fd = fd
+        self.path = path
         self.size = info.st_size
         self.identity = (info.st_dev, info.st_ino)
         self.version = (info.st_size, info.st_mtime_ns)
@@ -47,6 +48,10 @@ class Opened:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         os.close(self._fd)
+
+    def fileno(self) -> int:
+        """The descriptor it is open as."""
+        return self._fd
 
     def read_at(self, offset: int, length: int) -> bytes:
         """Up to ``length`` bytes from ``offset``, fewer at the end of the file or when it can't be read."""
@@ -114,7 +119,7 @@ class Files:
         if not stat.S_ISREG(info.st_mode):
             os.close(fd)
             return None
-        return Opened(fd, info)
+        return Opened(fd, info, target)
 
     def learn(
         self,
