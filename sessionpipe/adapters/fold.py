@@ -1,23 +1,28 @@
 """What takes memory: a session's drafts, in order, settled by what came before them.
 
 An adapter sees one payload and remembers nothing. :func:`fold` carries a session's memory from job to
-job: a call's start is needed for its duration (protocol §4, ``ms``), a permission request for the
-``attention.cleared`` that follows it, a turn's end for telling its double. It is a pure function over a
-JSON-able state, one draft after the other, so that it does not matter how a session's drafts fall into
-batches: ``fold(fold(s, a), b)`` is ``fold(s, a + b)``.
+job: a call's start is needed for its duration (protocol §4, ``ms``) and, where the harness has no ids
+for calls, for the name its end will have; a permission request for the ``attention.cleared`` that follows
+it; an end or the usage limits for telling their doubles. It is a pure function over a JSON-able state, one
+draft after the other, so that it does not matter how a session's drafts fall into batches:
+``fold(fold(s, a), b)`` is ``fold(s, a + b)``.
 
 The state is ``{}`` for a session never seen, and else::
 
     {"started": bool,      something of the session was sent; its session.started came first
      "tier0_ms": int,      the newest time of a tier-0 event: heartbeats keep a minute's distance from it
+     "ended": bool,        its session.ended was sent, and since then only what may come late
+     "limits": str|null,   the digest of the newest usage limits that were sent
      "turn":               the main thread's turn, the running one or the last; null before the first
-         {"id": str|null, "since": epoch ms of its turn.started | null, "over": bool} | null,
-     "rested": bool,       the last thing the main thread said was a turn.ended
+         {"id": str|null, "since": epoch ms of its turn.started | null, "over": bool,
+          "from": epoch ms of the first sign that it runs (after an end, of that end),
+          "background": int|null, what its end said still runs} | null,
      "past":               turns behind the running one, oldest first, at most 16:
-         {turn_id: true when its end was sent, false when another turn took over without one},
+         {turn_id: true when its end was sent, its "from" when another turn took over without one},
      "count": int,         how many calls and attentions were remembered: their order, as "nth"
      "calls":              calls that started and have not ended, oldest first, at most 256:
-         {call: {"since": epoch ms, "nth": int, "tool": str|null, "ask": str|null, "thread": str|null}},
+         {call: {"since": epoch ms, "nth": int, "tool": str|null, "ask": str|null, "thread": str|null,
+                 "minted": bool, its name is ours}},
      "open":               attentions that are needed and not cleared, oldest first, at most 64:
          {attention_id: {"kind": str, "nth": int, "ask": str|null, "thread": str|null, "echo": bool}}}
 
@@ -29,6 +34,7 @@ replaced, never changed, so that one level of copying keeps the caller's state a
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -50,6 +56,10 @@ _TIER_0 = frozenset(name for name, kind in VOCABULARY.items() if kind.tier == 0)
 _OPENERS = frozenset({"session.started", "session.backfill"})
 #: Attentions of a session that waits for its next prompt, not for an answer inside a turn.
 _RESTING = frozenset({"idle", "error"})
+#: What may come behind a session's end without its going on: what had begun before is over, or was learnt.
+_AFTERMATH = frozenset(
+    {"turn.ended", "tool.ended", "subagent.ended", "attention.cleared", "files.changed", "limits.observed"}
+)
 
 
 def fold(state: State, drafts: Sequence[Draft]) -> tuple[State, list[Draft]]:
@@ -69,8 +79,9 @@ def _copy(state: State) -> State:
     return {
         "started": state.get("started", False),
         "tier0_ms": state.get("tier0_ms", 0),
+        "ended": state.get("ended", False),
+        "limits": state.get("limits"),
         "turn": state.get("turn"),
-        "rested": state.get("rested", False),
         "past": dict(state.get("past", ())),
         "count": state.get("count", 0),
         "calls": dict(state.get("calls", ())),
@@ -92,8 +103,10 @@ def _settle(state: State, draft: Draft) -> list[Draft]:
         state["started"] = True
         if kind not in _OPENERS:
             settled.insert(0, _of_session(draft, "session.started", {"source": "unknown"}))
-    if _thread(draft) is None:
-        state["rested"] = kind == "turn.ended"
+    if kind == "session.ended":
+        state["ended"] = True
+    elif kind not in _AFTERMATH:
+        state["ended"] = False
     return _with_heartbeat(state, settled)
 
 
@@ -127,6 +140,9 @@ def _heartbeat(state: State, draft: Draft) -> list[Draft]:
 
 
 def _session_ended(state: State, draft: Draft) -> list[Draft]:
+    """Some harnesses say it several times; a session that went on since has another end."""
+    if state["ended"]:
+        return []
     cleared = _clear(state, draft, lambda attention: "unknown")
     _leave_turn(state)
     state["turn"] = None
@@ -141,7 +157,7 @@ def _turn_started(state: State, draft: Draft) -> list[Draft]:
     if turn and turn_id is not None and turn["id"] == turn_id:
         # A prompt queued into the running turn: somebody is there, and the turn is as old as it was.
         return [*_clear(state, draft, _how_a_prompt_clears), draft]
-    _enter_turn(state, turn_id, draft["at_ms"])
+    _enter_turn(state, turn_id, draft["at_ms"], prompted=True)
     return [*_clear(state, draft, _how_another_turn_clears), draft]
 
 
@@ -150,9 +166,9 @@ def _turn_ended(state: State, draft: Draft) -> list[Draft]:
         return [draft]
     turn, turn_id = _running(state), _name(draft["data"].get("turn_id"))
     ended = state["past"].get(turn_id)
-    if ended or (turn_id is None and turn is None and state["rested"]):
-        return []
-    if ended is False:
+    if ended is True or (turn_id is None and turn is None and state["turn"]):
+        return [draft] if _restates_background(state, turn_id, draft) else []
+    if ended is not None:
         # Learnt late, of a turn another one took over from: it says nothing about the one running now.
         _remember(state["past"], turn_id, True, MAX_PAST)
         return [draft]
@@ -162,26 +178,39 @@ def _turn_ended(state: State, draft: Draft) -> list[Draft]:
         since = turn["since"]
     else:
         _leave_turn(state)
-    state["turn"] = {"id": turn_id, "since": since, "over": True}
+    state["turn"] = {
+        "id": turn_id,
+        "since": since,
+        "over": True,
+        "from": draft["at_ms"],
+        "background": draft["data"].get("background"),
+    }
     _remember(state["past"], turn_id, True, MAX_PAST)
     return [*_clear(state, draft, _how_a_turns_end_clears), _timed(draft, since)]
 
 
 def _tool_started(state: State, draft: Draft) -> list[Draft]:
     cleared = _see_work(state, draft)
+    nth, minted = _next(state), draft["data"].get("call_id") is None
+    if minted:
+        draft = _called(draft, _minted(draft, nth))
     call = {
         "since": draft["at_ms"],
-        "nth": _next(state),
+        "nth": nth,
         "tool": draft["data"].get("tool"),
         "ask": draft["memo"].get("ask"),
         "thread": _thread(draft),
+        "minted": minted,
     }
-    _remember(state["calls"], _call_name(draft), call, MAX_CALLS)
+    _remember(state["calls"], _name(draft["data"]["call_id"]), call, MAX_CALLS)
     return [*cleared, draft]
 
 
 def _tool_ended(state: State, draft: Draft) -> list[Draft]:
-    thread, name = _thread(draft), _call_name(draft)
+    thread = _thread(draft)
+    if draft["data"].get("call_id") is None:
+        draft = _called(draft, _unnamed_call(state, draft) or _minted(draft, _next(state)))
+    name = _name(draft["data"]["call_id"])
     call = state["calls"].get(name)
     if call is not None and call["thread"] == thread:
         del state["calls"][name]
@@ -240,6 +269,16 @@ def _attention_cleared(state: State, draft: Draft) -> list[Draft]:
     return [{**draft, "data": {**draft["data"], "attention_id": name}}]
 
 
+def _limits_observed(state: State, draft: Draft) -> list[Draft]:
+    """A file repeats the numbers with every record; only new ones are an event (protocol §4)."""
+    numbers = json.dumps(draft["data"], sort_keys=True).encode()
+    seen = hashlib.sha256(numbers).hexdigest()[:16]
+    if seen == state["limits"]:
+        return []
+    state["limits"] = seen
+    return [draft]
+
+
 _HANDLERS: Mapping[str, Callable[[State, Draft], list[Draft]]] = {
     "session.heartbeat": _heartbeat,
     "session.ended": _session_ended,
@@ -250,6 +289,7 @@ _HANDLERS: Mapping[str, Callable[[State, Draft], list[Draft]]] = {
     "subagent.ended": _subagent_ended,
     "attention.needed": _attention_needed,
     "attention.cleared": _attention_cleared,
+    "limits.observed": _limits_observed,
 }
 
 
@@ -269,27 +309,54 @@ def _is_of(turn: Mapping[str, Any], turn_id: str | None) -> bool:
 def _ends_what_runs(state: State, draft: Draft) -> bool:
     """Whether an end that no hook told of is one of a turn whose end nobody told.
 
-    That is the turn that runs, unless it began later; or one by name that another took over from.
+    That is the turn that runs, unless it is known to run only since later; or one by name that another
+    took over from. A file tells the same end at every hook: once told, it is of no turn that runs.
     """
     turn, turn_id = _running(state), _name(draft["data"].get("turn_id"))
-    if turn_id is not None and state["past"].get(turn_id) is False:
-        return True
-    if turn is None or not _is_of(turn, turn_id):
+    left = state["past"].get(turn_id)
+    if left is not None and left is not True:
+        return bool(draft["at_ms"] >= left)
+    return turn is not None and _is_of(turn, turn_id) and bool(draft["at_ms"] >= _from(turn))
+
+
+def _from(turn: Mapping[str, Any]) -> int:
+    since: int = turn.get("from") or turn["since"] or 0
+    return since
+
+
+def _runs_from(state: State, at_ms: int) -> int:
+    """Since when a turn that is seen at ``at_ms`` is known to run: not since the end before it."""
+    turn = state["turn"]
+    return max(at_ms, _from(turn) + 1) if turn and turn["over"] else at_ms
+
+
+def _restates_background(state: State, turn_id: str | None, draft: Draft) -> bool:
+    """Whether the end of the turn that ended last comes again to say that less, or more, still runs."""
+    turn, background = state["turn"], draft["data"].get("background")
+    if _running(state) or not turn or not _is_of(turn, turn_id) or background is None:
         return False
-    return turn["since"] is None or draft["at_ms"] >= turn["since"]
+    if turn.get("background") in (None, background):
+        return False
+    state["turn"] = {**turn, "background": background}
+    return True
 
 
 def _leave_turn(state: State) -> None:
     """Remember a turn that is left without its end, so that an end learnt late is known as its."""
     if turn := _running(state):
-        _remember(state["past"], turn["id"], False, MAX_PAST)
+        _remember(state["past"], turn["id"], _from(turn), MAX_PAST)
 
 
-def _enter_turn(state: State, turn_id: str | None, since: int | None) -> None:
+def _enter_turn(state: State, turn_id: str | None, at_ms: int, *, prompted: bool) -> None:
     """Another turn runs: the main thread's calls in the one before are over, whether they ended or not."""
     _leave_turn(state)
     state["past"].pop(turn_id, None)
-    state["turn"] = {"id": turn_id, "since": since, "over": False}
+    since, runs_from = at_ms if prompted else None, _runs_from(state, at_ms)
+    state["turn"] = {"id": turn_id, "since": since, "over": False, "from": runs_from, "background": None}
+    _leave_calls(state)
+
+
+def _leave_calls(state: State) -> None:
     state["calls"] = {name: call for name, call in state["calls"].items() if call["thread"] is not None}
 
 
@@ -305,12 +372,16 @@ def _see_work(state: State, draft: Draft) -> list[Draft]:
     if turn and _is_of(turn, turn_id):
         if turn["over"]:
             state["past"].pop(turn["id"], None)
-            state["turn"] = {**turn, "over": False}
+            runs_from = _runs_from(state, draft["at_ms"])
+            state["turn"] = {**turn, "over": False, "from": runs_from, "background": None}
+            if draft["type"] == "tool.started":
+                # A call's end may come behind its turn's; once there is other work, it will not come.
+                _leave_calls(state)
         return []
     if draft["type"] == "tool.ended" and turn_id in state["past"]:
         return []
     left = _running(state)
-    _enter_turn(state, turn_id, None)
+    _enter_turn(state, turn_id, draft["at_ms"], prompted=False)
     # After a turn's end, what is open was asked in the turn that is only now seen to run.
     return _clear(state, draft, _how_another_turn_clears) if left else []
 
@@ -404,10 +475,29 @@ def _thread(draft: Draft) -> str | None:
     return _name(draft["memo"].get("thread"))
 
 
-def _call_name(draft: Draft) -> str | None:
-    """What pairs a call's end with its start: its id, or else what it does."""
-    call_id: str | None = draft["data"].get("call_id")
-    return _name(draft["memo"].get("ask") if call_id is None else call_id)
+def _minted(draft: Draft, nth: int) -> str:
+    """An id for a call of a harness that has none; also another one when the session's memory was lost."""
+    return f"call-{draft['at_ms']}-{nth}"
+
+
+def _called(draft: Draft, call_id: str) -> Draft:
+    return {**draft, "data": {**draft["data"], "call_id": call_id}}
+
+
+def _unnamed_call(state: State, draft: Draft) -> str | None:
+    """The running call that an end without an id is of: the oldest that does the same.
+
+    Identical calls that run side by side can't be told apart, and need not be. A call whose input was
+    rewritten on its way (somebody's hook may do that) is meant where it is the only one of its tool.
+    """
+    thread, tool, ask = _thread(draft), draft["data"].get("tool"), draft["memo"].get("ask")
+    alike = {
+        name: call["ask"]
+        for name, call in state["calls"].items()
+        if call.get("minted") and call["thread"] == thread and call["tool"] == tool
+    }
+    same = (name for name, does in alike.items() if does == ask)
+    return next(same, None) or (next(iter(alike)) if len(alike) == 1 else None)
 
 
 def _name(name: str | None) -> str | None:

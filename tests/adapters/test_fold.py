@@ -29,9 +29,12 @@ MINUTE = HEARTBEAT_MS
 # --- how the tests speak ------------------------------------------------------------------------------
 
 
+_HINTS = ("thread", "ask", "echo", "only_known", "only_running")
+
+
 def draft(what: str, at: int = 0, *, memo: dict[str, Any] | None = None, **data: Any) -> Draft:
-    """A draft of one session; ``thread`` and ``ask`` are hints, everything else is data."""
-    hints = {name: data.pop(name) for name in ("thread", "ask", "echo", "only_known") if name in data}
+    """A draft of one session; what :data:`_HINTS` names are hints, everything else is data."""
+    hints = {name: data.pop(name) for name in _HINTS if name in data}
     return {
         "type": what,
         "at_ms": at,
@@ -52,6 +55,11 @@ def prompt(turn: str | None = None, at: int = 0, **more: Any) -> Draft:
 
 def stop(turn: str | None = None, at: int = 0, reason: str = "stop", **more: Any) -> Draft:
     return draft("turn.ended", at, reason=reason, **({"turn_id": turn} if turn else {}), **more)
+
+
+def learnt(turn: str | None = None, at: int = 0) -> Draft:
+    """An interruption that the harness's files tell, and no hook."""
+    return stop(turn, at, "interrupt", only_running=True)
 
 
 def call(name: str | None, at: int = 0, *, tool: str = "Bash", **more: Any) -> Draft:
@@ -169,8 +177,65 @@ def test_parallel_calls_are_told_apart_by_their_ids() -> None:
     ]
 
 
-def test_a_call_without_an_id_is_known_by_what_it_does() -> None:
-    assert told(call(None, 100, ask="x"), done(None, 130, ask="x"))[-1] == "tool.ended 30ms"
+def test_a_call_without_an_id_gets_one_that_its_end_has_too() -> None:
+    begun, ended = told(call(None, 100, ask="x"), done(None, 130, ask="x"))
+    assert (begun, ended) == ("tool.started call-100-0", "tool.ended call-100-0 30ms")
+
+
+def test_calls_without_ids_are_told_apart_by_what_they_do() -> None:
+    assert told(
+        call(None, 100, ask="x"), call(None, 110, ask="y"), done(None, 150, ask="y"), done(None, 190, ask="x")
+    )[2:] == ["tool.ended call-110-1 40ms", "tool.ended call-100-0 90ms"]
+
+
+def test_of_identical_calls_without_ids_the_first_to_start_is_the_first_to_end() -> None:
+    twice = (
+        call(None, 100, ask="x"),
+        call(None, 110, ask="x"),
+        done(None, 150, ask="x"),
+        done(None, 190, ask="x"),
+    )
+    assert told(*twice)[2:] == ["tool.ended call-100-0 50ms", "tool.ended call-110-1 80ms"]
+
+
+@pytest.mark.parametrize("other", [{"tool": "Read"}, {"thread": "a1"}])
+def test_a_call_without_an_id_is_of_one_tool_and_one_thread(other: dict[str, str]) -> None:
+    assert told(call(None, 100, ask="x"), done(None, 130, ask="x", **other))[-1] == "tool.ended call-130-1"
+
+
+def test_a_call_without_an_id_whose_input_was_rewritten_is_the_only_one_of_its_tool() -> None:
+    assert told(call(None, 100, ask="x"), done(None, 130, ask="y"))[-1] == "tool.ended call-100-0 30ms"
+    assert told(call(None, 100, ask="x"), call(None, 110, ask="z"), done(None, 130, ask="y"))[-1] == (
+        "tool.ended call-130-2"
+    )
+
+
+def test_an_end_without_an_id_is_not_one_of_a_call_that_has_its_own() -> None:
+    assert told(call("c1", 100, ask="x"), done(None, 130, ask="x"))[-1] == "tool.ended call-130-1"
+
+
+def test_an_end_that_is_of_no_call_has_an_id_of_its_own() -> None:
+    assert told(done(None, 130, ask="x"), done(None, 140, ask="x")) == [
+        "tool.ended call-130-0",
+        "tool.ended call-140-1",
+    ]
+
+
+def test_a_minted_id_is_another_one_when_the_sessions_memory_was_lost() -> None:
+    assert told(call(None, 100)) != told(call(None, 200))
+
+
+@pytest.mark.parametrize("between", [[prompt()], [stop(), call(None, 150, ask="z")], [stop(), prompt()]])
+def test_a_call_that_never_ended_is_none_of_the_next_turns(between: list[Draft]) -> None:
+    """A refused call has no end. The same call in the next turn is another one."""
+    again = call(None, 200, ask="x"), done(None, 230, ask="x")
+    assert told(prompt(), call(None, 100, ask="x"), *between, *again)[-1].endswith(" 30ms")
+
+
+def test_a_call_may_end_a_moment_after_its_turn() -> None:
+    assert told(prompt(), call(None, 100, ask="x"), stop(at=120), done(None, 121, ask="x"))[-1] == (
+        "tool.ended call-100-0 21ms"
+    )
 
 
 def test_a_call_of_another_thread_is_another_call() -> None:
@@ -255,15 +320,30 @@ def test_work_of_a_subagent_after_the_end_does_not_show_that() -> None:
 
 
 def test_an_end_without_an_id_is_sent_even_when_no_turn_was_known_to_run() -> None:
-    assert types(stop(), needs("i1", kind="idle"), stop()) == ["turn.ended", "attention.needed", "turn.ended"]
+    assert types(stop()) == ["turn.ended"]
 
 
-def test_an_end_without_an_id_that_comes_at_once_again_is_dropped() -> None:
-    assert types(stop(), stop()) == ["turn.ended"]
+@pytest.mark.parametrize(
+    "between",
+    [[], [needs("i1", kind="idle")], [call("c1", thread="a1")], [draft("files.changed", paths=["x"])]],
+)
+def test_an_end_without_an_id_comes_again_only_after_a_prompt_or_work(between: list[Draft]) -> None:
+    assert types(stop(), *between, stop()) == ["turn.ended", *(each["type"] for each in between)]
 
 
-def test_news_from_a_subagent_in_between_are_no_news_from_the_main_thread() -> None:
-    assert types(stop(), call("c1", thread="a1"), stop()) == ["turn.ended", "tool.started"]
+@pytest.mark.parametrize("between", [prompt(), call("c1"), done("c1")])
+def test_after_a_prompt_or_work_the_same_end_is_another_one(between: Draft) -> None:
+    assert types(stop(), between, stop()) == ["turn.ended", between["type"], "turn.ended"]
+
+
+@pytest.mark.parametrize("turn", ["t1", None])
+def test_an_end_comes_again_when_it_says_that_less_still_runs(turn: str | None) -> None:
+    ends = [stop(turn, at, background=left) for at, left in ((5, 2), (6, 2), (9, 1), (12, 0), (13, 0))]
+    assert [sent["data"].get("background") for sent in fold({}, [started(), prompt(turn), *ends])[1][2:]] == [
+        2,
+        1,
+        0,
+    ]
 
 
 @pytest.mark.parametrize(("first", "second"), [("t1", None), (None, "t1")])
@@ -326,6 +406,129 @@ def test_a_subagents_turn_is_not_the_main_threads() -> None:
     assert told(
         prompt("t1", 100), prompt("t2", 150, thread="a1"), stop("t2", 180, thread="a1"), stop("t1", 400)
     ) == ["turn.started t1", "turn.started t2", "turn.ended stop t2", "turn.ended stop t1 300ms"]
+
+
+# --- an end that no hook told -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("turn", ["t1", None])
+def test_an_interruption_learnt_from_a_file_ends_the_turn_that_runs(turn: str | None) -> None:
+    assert told(prompt(turn, 100), learnt(turn, 300))[-1].endswith("200ms")
+
+
+@pytest.mark.parametrize("turn", ["t1", None])
+def test_a_file_says_it_again_at_every_later_hook(turn: str | None) -> None:
+    said = learnt(turn, 150)
+    later = "t2" if turn else None
+    told_once = told(
+        *(prompt(turn, 100), call("c1", 120), said, said),
+        *(said, needs("i1", 200, kind="idle"), said, prompt(later, 300), said),
+        *(call("c2", 310), said, stop(later, 400), said),
+    )
+    assert [each.split()[0] for each in told_once].count("turn.ended") == 2
+    assert told_once[-1].endswith("stop t2 100ms" if turn else "stop 100ms")
+
+
+@pytest.mark.parametrize("turn", ["t1", None])
+def test_a_turn_that_went_on_after_a_learnt_end_is_not_ended_by_it_again(turn: str | None) -> None:
+    assert types(prompt(turn, 100), learnt(turn, 150), call("c1", 200), learnt(turn, 150))[1:] == [
+        "turn.ended",
+        "tool.started",
+    ]
+
+
+@pytest.mark.parametrize("turn", ["t1", None])
+def test_what_was_learnt_of_a_turn_whose_end_was_told_is_nothing_new(turn: str | None) -> None:
+    assert types(prompt(turn, 100), stop(turn, 200), learnt(turn, 190), learnt(turn, 210)) == [
+        "turn.started",
+        "turn.ended",
+    ]
+
+
+@pytest.mark.parametrize("turn", ["t1", None])
+def test_what_is_told_of_a_turn_whose_end_was_learnt_is_nothing_new(turn: str | None) -> None:
+    assert types(prompt(turn, 100), learnt(turn, 190), needs("i1", 195, kind="idle"), stop(turn, 200)) == [
+        "turn.started",
+        "turn.ended",
+        "attention.needed",
+    ]
+
+
+def test_an_interruption_learnt_behind_the_next_prompt_is_of_the_turn_it_names() -> None:
+    assert told(prompt("t1", 100), prompt("t2", 200), learnt("t1", 150), learnt("t1", 150))[2:] == [
+        "turn.ended interrupt t1"
+    ]
+
+
+def test_without_a_name_it_is_of_no_turn_that_began_later() -> None:
+    assert types(prompt(at=100), prompt(at=200), learnt(at=150)) == ["turn.started", "turn.started"]
+    assert types(call("c1", 200), learnt(at=150)) == ["tool.started"]
+
+
+def test_a_learnt_end_opens_no_session() -> None:
+    assert fold({}, [learnt("t1")]) == fold({}, [])
+
+
+def test_where_a_session_ends_without_its_turns_end_the_turn_ends_with_it() -> None:
+    """As a headless run does whose harness fires no Stop there, beside one that does."""
+    both = stop(None, 300, only_running=True), draft("session.ended", 300, reason="exit")
+    assert types(prompt(at=100), *both) == ["turn.started", "turn.ended", "session.ended"]
+    assert types(prompt(at=100), stop(at=250), *both) == ["turn.started", "turn.ended", "session.ended"]
+
+
+# --- a session ends once ------------------------------------------------------------------------------
+
+
+def ended(reason: str = "exit", at: int = 0) -> Draft:
+    return draft("session.ended", at, reason=reason)
+
+
+def test_a_session_said_to_end_three_times_ended_once() -> None:
+    assert told(prompt(), stop(), ended(), ended(), ended("other"))[2:] == ["session.ended exit"]
+
+
+@pytest.mark.parametrize(
+    "late",
+    [stop("t1"), done("c1"), draft("subagent.ended", agent_id="a1"), draft("files.changed", paths=["x"])],
+)
+def test_what_comes_late_does_not_make_it_end_again(late: Draft) -> None:
+    assert types(prompt("t1"), ended(), late, ended())[1:] == ["session.ended", late["type"]]
+
+
+@pytest.mark.parametrize("sign", [started(), prompt("t2"), call("c2"), needs("i1", kind="idle")])
+def test_a_session_that_went_on_ends_again(sign: Draft) -> None:
+    assert types(ended(), sign, ended()).count("session.ended") == 2
+
+
+def test_a_session_may_be_opened_and_ended_around_each_prompt() -> None:
+    each = started(), prompt(), stop(), ended()
+    assert types(*each, *each, after={}) == [one["type"] for one in (*each, *each)]
+
+
+# --- usage limits are told when they are new ----------------------------------------------------------
+
+
+def limits(used: float, at: int = 0, **more: Any) -> Draft:
+    return draft("limits.observed", at, windows=[{"id": "primary", "used_percent": used}], **more)
+
+
+def test_numbers_told_before_are_not_told_again() -> None:
+    assert types(limits(3.5), limits(3.5, 9), limits(4), limits(4, 12)) == ["limits.observed"] * 2
+
+
+def test_numbers_that_come_back_are_new() -> None:
+    assert len(types(limits(90), limits(0), limits(90))) == 3
+
+
+@pytest.mark.parametrize("other", [{"plan": "pro"}, {"account_id": "a1"}])
+def test_another_plan_or_account_is_new(other: dict[str, str]) -> None:
+    assert len(types(limits(3), limits(3, **other), limits(3, **other))) == 2
+
+
+def test_of_the_numbers_only_a_digest_is_remembered() -> None:
+    many = [{"id": "x" * 900, "used_percent": n, "window_minutes": n} for n in range(8)]
+    state, _ = fold({}, [draft("limits.observed", windows=many)])
+    assert len(json.dumps(state)) < 400
 
 
 # --- needing attention: said once ---------------------------------------------------------------------
@@ -1021,6 +1224,8 @@ def _one(draw: st.DrawFn) -> Draft:
     kind = draw(st.sampled_from(_TYPES))
     thread = draw(_threads)
     memo = _known(thread=thread, only_known=draw(_rarely))
+    if kind == "turn.ended":
+        memo |= _known(only_running=draw(_rarely))
     data: dict[str, Any] = {}
     match kind:
         case "turn.started" | "turn.ended":
@@ -1036,6 +1241,8 @@ def _one(draw: st.DrawFn) -> Draft:
             memo |= _known(kind=draw(_kinds))
         case "subagent.started" | "subagent.ended":
             data = {"agent_id": thread or "a1"}
+        case "limits.observed":
+            data = {"windows": [{"id": "primary", "used_percent": draw(st.sampled_from([1, 2]))}]}
     # Mostly forward, by anything up to some minutes; now and then the clock steps back.
     return draft(kind, draw(st.integers(-MINUTE, 3 * MINUTE)), memo=memo, **data)
 
@@ -1053,6 +1260,7 @@ _TYPES = [
     "attention.cleared",
     "subagent.started",
     "subagent.ended",
+    "limits.observed",
 ]
 
 
@@ -1175,6 +1383,43 @@ def test_law_no_turn_ends_twice_without_anything_of_it_in_between(drafts: list[D
             ended.discard(turn)
         elif sent["type"] in ("tool.started", "tool.ended"):
             ended = ended - {turn} if turn is not None else set()
+
+
+@given(_sessions, st.data())
+def test_law_an_end_that_a_file_tells_again_changes_nothing(drafts: list[Draft], data: st.DataObject) -> None:
+    """However often it does, and wherever among what the hooks tell."""
+    repeated: list[Draft] = []
+    ends: list[Draft] = []
+    for number, each in enumerate(drafts):
+        each["at_ms"] = 1_000_000 + number * MINUTE // 4
+        repeated.append(each)
+        if each["type"] == "turn.ended" and "thread" not in each["memo"]:
+            ends.append({**each, "memo": {"only_running": True}})
+        if ends:
+            repeated += data.draw(st.lists(st.sampled_from(ends), max_size=3))
+    assert fold({}, repeated) == fold({}, drafts)
+
+
+@given(_sessions)
+def test_law_a_session_ends_once(drafts: list[Draft]) -> None:
+    over = False
+    begins = {"session.started", "session.heartbeat", "turn.started", "tool.started", "attention.needed"}
+    for sent in fold({}, drafts)[1]:
+        assert not (over and sent["type"] == "session.ended")
+        over = (over and sent["type"] not in begins | {"subagent.started"}) or sent["type"] == "session.ended"
+
+
+@given(_sessions)
+def test_law_every_call_has_an_id_and_one_that_we_gave_is_of_one_start_and_one_end(
+    drafts: list[Draft],
+) -> None:
+    known = {each["data"].get("call_id") for each in drafts}
+    seen: dict[str, list[str]] = {}
+    for sent in fold({}, drafts)[1]:
+        if sent["type"] in ("tool.started", "tool.ended"):
+            seen.setdefault(sent["data"]["call_id"], []).append(sent["type"])
+    ours = [kinds for name, kinds in seen.items() if name not in known]
+    assert all(kinds in (["tool.started"], ["tool.ended"], ["tool.started", "tool.ended"]) for kinds in ours)
 
 
 @given(_sessions)
