@@ -19,7 +19,6 @@ from sessionpipe.harnesses import jsonl
 from sessionpipe.harnesses.claude_code_transcript import (
     DECODER,
     SYNTHETIC,
-    Prompt,
     Record,
     exchanges,
     find,
@@ -27,6 +26,7 @@ from sessionpipe.harnesses.claude_code_transcript import (
     steps,
 )
 from sessionpipe.harnesses.context import Context
+from sessionpipe.harnesses.conversation import Prompt
 from sessionpipe.harnesses.files import Files, Opened
 from sessionpipe.harnesses.titles import first_ask, titled
 

@@ -17,19 +17,9 @@ from sessionpipe.harnesses import jsonl
 from sessionpipe.harnesses.files import Files, Opened
 from sessionpipe.harnesses.pi_exchanges import STOPPED, Conversation, Talk
 from sessionpipe.harnesses.pi_session import Record, read_content, read_record
-from sessionpipe.harnesses.transcripts import (
-    READING_CHARS,
-    Cursor,
-    Exchange,
-    Reading,
-    Want,
-    digest,
-    mark,
-)
-from sessionpipe.protocol import rfc3339
+from sessionpipe.harnesses.reading import BACKWARDS, follow
+from sessionpipe.harnesses.transcripts import Cursor, Reading, Want, digest
 
-#: How far back a first reading looks for the prompt to begin at.
-_BACKWARDS = 64 << 20
 #: Where our extension cuts the words it tells, in UTF-16 units.
 _TOLD_UNITS = 20_000
 
@@ -52,8 +42,8 @@ class _Reader:
 
     def __init__(self, start: int, born_ms: int | None, copied: Container[str]) -> None:
         self.talk = Conversation()
-        #: The latest time of any entry.
-        self.latest_ms = 0
+        # The latest time of any entry.
+        self._latest_ms = 0
         self._read = start
         self._born_ms = born_ms
         self._copied = copied
@@ -63,6 +53,43 @@ class _Reader:
     def resume(self) -> int:
         """Where reading starts again with nothing lost, once every exchange that is over is delivered."""
         return self.talk.open.start if self.talk.open else self._read
+
+    @property
+    def over(self) -> list[Talk]:
+        return self.talk.over
+
+    @property
+    def open(self) -> Talk | None:
+        return self.talk.open
+
+    @property
+    def chars(self) -> int:
+        return self.talk.chars
+
+    def finish(self) -> None:
+        self.talk.close()
+
+    def is_over(self, talk: Talk, want: Want) -> bool:
+        """Whether the awaited end is the end of this exchange, and all of it is in the file."""
+        if want.final:
+            return True
+        if talk.asked_ms is not None and talk.asked_ms > want.ended_ms:
+            return False
+        return want.said is None or want.said in self.marks(talk)
+
+    def has_passed(self, want: Want) -> bool:
+        return self._latest_ms > want.ended_ms
+
+    def marks(self, talk: Talk) -> set[str]:
+        """Digests of everything that the last message of an exchange may be known by.
+
+        Its words only when it ends a run: the same words may have been said beside a call before.
+        """
+        told = talk.last_words.encode("utf-16-le", "surrogatepass")[: 2 * _TOLD_UNITS].decode(
+            "utf-16-le", "ignore"
+        )
+        known_by = [talk.last_id or "", *([talk.last_words, told] if talk.is_over else [])]
+        return {found for text in known_by if (found := digest(text))}
 
     def feed(self, line: jsonl.Line) -> None:
         entry = read_record(line.data)
@@ -77,7 +104,7 @@ class _Reader:
         self._last, ms = name, entry.ms
         if name in self._copied or (self._born_ms is not None and ms is not None and ms < self._born_ms):
             return
-        self.latest_ms = max(self.latest_ms, ms or 0)
+        self._latest_ms = max(self._latest_ms, ms or 0)
         self.talk.take(_message(entry), ms=ms, start=line.start, message_id=name)
 
 
@@ -100,43 +127,14 @@ def exchanges(path: str | Path | None, cursor: dict[str, Any], want: Want, files
     if opened is None:
         return Reading([], cursor, complete=want.final)
     with opened:
-        known = Cursor.of(cursor)
-        told, header = None, _header(opened)
-        copied: frozenset[str] = frozenset()
-        if known.fits(opened):
-            start = known.at
-        else:
-            # New to us, or not the file it was: what has been delivered is known by its time.
-            told = known.sent_ms
-            start = _starting_point(opened, told or want.since_ms)
-            copied = _copied(opened, header, files) if header else copied
+        header = _header(opened)
         born = header.ms if header and isinstance(header.parentSession, str) else None
-        reader, whole = _Reader(start, born, copied), True
-        talk = reader.talk
-        for line in jsonl.forward(opened, start):
-            reader.feed(line)
-            if talk.chars > READING_CHARS:
-                whole = False
-                break
-        if whole and talk.open and _is_over(talk.open, want):
-            talk.close()
-        complete = whole and (
-            want.final
-            or known.done_ms >= want.ended_ms
-            or reader.latest_ms > want.ended_ms
-            or (talk.open is None and any(_is_over(one, want) for one in talk.over[-1:]))
-            or (talk.open is None and not talk.over and known.delivered(want))
-        )
-        over = [one for one in talk.over if told is None or (one.asked_ms or 0) > told]
-        following = Cursor(
-            at=reader.resume,
-            mark=mark(opened, reader.resume),
-            sent_ms=max([known.sent_ms or 0, *(one.asked_ms or 0 for one in over)]) or None,
-            done_ms=max(known.done_ms, want.ended_ms if complete else 0),
-            said=sorted(_marks(over[-1])) if over else known.said,
-            said_ms=(over[-1].at_ms or 0) if over else known.said_ms,
-        )
-    return Reading([_exchange(one, want) for one in over], following._asdict(), complete)
+
+        def listen(start: int, known: Cursor) -> _Reader:
+            copied = _copied(opened, header, files) if header and known.at < 0 else frozenset()
+            return _Reader(start, born, copied)
+
+        return follow(opened, cursor, want, lambda since_ms: _starting_point(opened, since_ms), listen)
 
 
 def _header(opened: Opened) -> Record | None:
@@ -159,7 +157,7 @@ def _copied(opened: Opened, header: Record, files: Files) -> frozenset[str]:
     if source is None or source.identity == opened.identity:
         return frozenset()
     with source:
-        if source.size > _BACKWARDS:
+        if source.size > BACKWARDS:
             return frozenset()
         return frozenset(
             record.id
@@ -178,7 +176,7 @@ def _starting_point(opened: Opened, since_ms: int | None) -> int:
         return 0
     lowest = opened.size
     taken_back: set[str] = set()
-    for line in jsonl.backward(opened, _BACKWARDS):
+    for line in jsonl.backward(opened, BACKWARDS):
         entry = read_record(line.data)
         ms = entry.ms if entry else None
         if entry is None or ms is None or ms > since_ms:
@@ -195,29 +193,3 @@ def _starting_point(opened: Opened, since_ms: int | None) -> int:
                 return line.end
         lowest = line.start
     return lowest
-
-
-def _is_over(talk: Talk, want: Want) -> bool:
-    """Whether the awaited end is the end of this exchange, and all of it is in the file."""
-    if want.final:
-        return True
-    if talk.asked_ms is not None and talk.asked_ms > want.ended_ms:
-        return False
-    return want.said is None or want.said in _marks(talk)
-
-
-def _marks(talk: Talk) -> set[str]:
-    """Digests of everything that the last message of an exchange may be known by.
-
-    Its words only when it ends a run: the same words may have been said beside a call before.
-    """
-    told = talk.last_words.encode("utf-16-le", "surrogatepass")[: 2 * _TOLD_UNITS].decode(
-        "utf-16-le", "ignore"
-    )
-    known_by = [talk.last_id or "", *([talk.last_words, told] if talk.is_over else [])]
-    return {found for text in known_by if (found := digest(text))}
-
-
-def _exchange(talk: Talk, want: Want) -> Exchange:
-    at_ms = want.ended_ms if talk.at_ms is None else talk.at_ms
-    return Exchange(talk.user, talk.assistant, rfc3339(at_ms))

@@ -18,7 +18,7 @@ SIDE_CHARS = 200_000
 #: How much text one reading returns; the next one goes on behind it.
 READING_CHARS = 16 << 20
 #: How long before an end its last words may have been said to be taken for them unseen.
-_JUST_BEFORE_MS = 2_000
+JUST_BEFORE_MS = 2_000
 
 
 class Want(NamedTuple):
@@ -74,20 +74,29 @@ class Side:
 
     def __init__(self, separator: str, text: str = "") -> None:
         self._separator = separator
-        self._pieces: list[str] = []
-        self._length = 0
+        self._pieces: dict[str | int, str] = {}
+        self._length = self._added = 0
         self.add(text)
 
     def add(self, text: str) -> None:
+        self._added += 1
+        self.put(self._added, text)
+
+    def put(self, key: str | int, text: str) -> None:
+        """A piece that may be put again under its key, and then takes the place of what it was."""
+        if old := self._pieces.get(key):
+            self._length -= len(old) + len(self._separator)
         if text and self._length < SIDE_CHARS:
-            self._pieces.append(text[: SIDE_CHARS - self._length])
-            self._length += len(self._pieces[-1]) + len(self._separator)
+            self._pieces[key] = text[: SIDE_CHARS - self._length]
+            self._length += len(self._pieces[key]) + len(self._separator)
+        else:
+            self._pieces.pop(key, None)
 
     def __len__(self) -> int:
         return self._length
 
     def __str__(self) -> str:
-        return self._separator.join(self._pieces)
+        return self._separator.join(self._pieces.values())
 
 
 class Cursor(NamedTuple):
@@ -136,7 +145,7 @@ class Cursor(NamedTuple):
         reading finds both, and the later one's words would be waited for in vain. Only words said just
         before count, because another turn may end in the same ones.
         """
-        return want.said in self.said and want.ended_ms - self.said_ms < _JUST_BEFORE_MS
+        return want.said in self.said and want.ended_ms - self.said_ms < JUST_BEFORE_MS
 
 
 def mark(opened: Opened, at: int) -> str:
