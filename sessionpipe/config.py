@@ -10,13 +10,14 @@ max_mb = 500                    # how large the outbox may grow, whoever needs i
 
 [[sinks]]
 name = "board"
-kind = "http"                   # or "file", "stdout"
+kind = "http"                   # or "file", "stdout", "otlp", or a kind that a package brings
 url = "https://board.example"   # a file has a path instead
 tier = 1                        # 0 unless said
 pii = true                      # run pii@1 for this sink
 tools = "main"                  # all, main or beat; unset: what the receiver asks for
 token_env = "BOARD_TOKEN"       # or token, or token_file
 secret_file = "~/.board-secret" # or secret: whsec_...
+headers = {x-key = "…"}         # of an otlp sink; a value may also be {env = "NAME"} or {file = "PATH"}
 paused = true                   # the person's own pause
 ```
 
@@ -37,11 +38,12 @@ from urllib.parse import SplitResult, urlsplit
 
 import msgspec
 
+from sessionpipe.kinds import NAME as KIND_NAME
+from sessionpipe.kinds import OURS, SECRET, TOKEN, kind_of
 from sessionpipe.places import read_file
 
 FILE = "config.toml"
 
-Kind = Literal["http", "file", "stdout"]
 Tools = Literal["all", "main", "beat"]
 
 #: Where plain http is allowed, because nothing leaves the machine (the HTTP binding's own list).
@@ -52,6 +54,31 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # A bearer token travels in a header: nothing that ends a line, a word or a quoted string.
 _TOKEN = re.compile(r"""[!#-&(-\[\]-~]{1,4096}""")
 _SECRET = re.compile(r"whsec_[A-Za-z0-9+/]{8,512}={0,2}")
+# RFC 9110, *Field Names*; and of values what is visible, with spaces inside.
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}")
+_HEADER_VALUE = re.compile(r"[!-~](?:[ -~]{0,4094}[!-~])?")
+#: What a request says by itself.
+_NOT_HEADERS = frozenset(
+    (
+        "host",
+        "content-type",
+        "content-length",
+        "content-encoding",
+        "transfer-encoding",
+        "connection",
+        "accept",
+        "accept-encoding",
+        "user-agent",
+        "te",
+        "trailer",
+        "upgrade",
+        "expect",
+    )
+)
+
+
+#: A header's value: itself, or where it is kept, as ``{"env": NAME}`` or ``{"file": PATH}``.
+Header = str | dict[str, str]
 
 
 class ConfigError(Exception):
@@ -62,7 +89,7 @@ class SinkConfig(msgspec.Struct, frozen=True, kw_only=True):
     """One destination, as the person set it up. Its ``repr`` holds no credential."""
 
     name: str
-    kind: Kind
+    kind: str
     url: str | None = None
     path: str | None = None
     tier: int = 0
@@ -73,10 +100,11 @@ class SinkConfig(msgspec.Struct, frozen=True, kw_only=True):
     token_file: str | None = None
     secret: str | None = None
     secret_file: str | None = None
+    headers: dict[str, Header] | None = None
     paused: bool = False
 
     def __repr__(self) -> str:
-        hidden = {"token", "secret"}
+        hidden = {"token", "secret", "headers"}
         shown = (
             f"{field}={'…' if field in hidden else repr(value)}"
             for field in self.__struct_fields__
@@ -86,8 +114,16 @@ class SinkConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def target(self) -> str:
-        """Where it sends, as the person wrote it: a URL, ``file:PATH`` or ``stdout``."""
-        return self.url or (f"file:{self.path}" if self.path else self.kind)
+        """Where it sends, as the person wrote it: a URL, ``file:PATH``, ``otlp:URL`` or ``stdout``."""
+        if self.url is None:
+            return f"file:{self.path}" if self.path else self.kind
+        own = self.kind == "http" or self.url.startswith(f"{self.kind}://")
+        return self.url if own else f"{self.kind}:{self.url}"
+
+    @property
+    def shown(self) -> str:
+        """:attr:`target` for people: without a query, which some receivers take a key in."""
+        return self.target if self.url is None else self.target.partition("?")[0]
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True):
@@ -161,7 +197,10 @@ _TABLES: Mapping[str, Mapping[str, _Rule]] = {
     "retention": {"days": _COUNT, "max_mb": _COUNT},
     "sinks": {
         "name": ("1 to 64 of the characters A-Z a-z 0-9 _ . -", lambda v: _matches(_NAME, v)),
-        "kind": ('"http", "file" or "stdout"', lambda v: v in ("http", "file", "stdout")),
+        "kind": (
+            f"{', '.join(OURS)}, or what a package calls a kind of its own",
+            lambda v: _matches(KIND_NAME, v),
+        ),
         "url": _TEXT,
         "path": _TEXT,
         "tier": ("0, 1, 2 or 3", lambda v: type(v) is int and 0 <= v <= 3),
@@ -172,16 +211,16 @@ _TABLES: Mapping[str, Mapping[str, _Rule]] = {
         "token_file": _TEXT,
         "secret": ("whsec_ followed by base64", lambda v: is_secret(v)),
         "secret_file": _TEXT,
+        "headers": (
+            'a table of headers, as in {x-key = "…", x-team = {env = "NAME"}, x-other = {file = "PATH"}}',
+            lambda v: isinstance(v, dict) and all(is_header(name, value) for name, value in v.items()),
+        ),
         "paused": _FLAG,
     },
 }
 
-#: Which kinds of sink may have which keys, beside those that all have.
-_ONLY: Mapping[str, tuple[str, ...]] = {
-    "url": ("http",),
-    "path": ("file",),
-    **dict.fromkeys(("token", "token_env", "token_file", "secret", "secret_file"), ("http",)),
-}
+#: What only some kinds of sink may have.
+_SPECIAL = ("url", "path", *TOKEN, *SECRET, "headers")
 
 
 def _matches(pattern: re.Pattern[str], value: Any) -> bool:
@@ -208,6 +247,27 @@ def is_variable(value: Any) -> bool:
     return _matches(_VARIABLE, value)
 
 
+def is_header_name(value: Any) -> bool:
+    """Whether ``value`` can name a header that a person may set."""
+    return _matches(_HEADER_NAME, value) and value.lower() not in _NOT_HEADERS
+
+
+def is_header_value(value: Any) -> bool:
+    """Whether ``value`` can be a header's: visible ASCII, with spaces inside."""
+    return _matches(_HEADER_VALUE, value)
+
+
+def is_header(name: Any, value: Any) -> bool:
+    """Whether ``name`` can have ``value``, which is a :data:`Header`."""
+    if isinstance(value, dict):
+        kept = dict(value)
+        env, file = kept.pop("env", None), kept.pop("file", None)
+        holds = not kept and (is_variable(env) if file is None else env is None and _is_text(file))
+    else:
+        holds = is_header_value(value)
+    return is_header_name(name) and holds
+
+
 def refuse_url(url: str) -> str | None:
     """Why ``url`` can't be a receiver's address; None when it can (the HTTP binding, last rules)."""
     try:
@@ -228,6 +288,17 @@ def refuse_url(url: str) -> str | None:
             "is plain http, which anyone on the way can read; use https (plain http is for this machine only)"
         )
     return None
+
+
+def refuse_place(kind: str, url: str) -> str | None:
+    """Why ``url`` can't be where a sink of ``kind`` sends; None when it can, as far as is known of it."""
+    if kind_of(kind).code is not None:
+        return refuse_url(url)
+    try:
+        password = urlsplit(url).password
+    except ValueError:
+        return None  # Then it is no URL; what it is, is the package's to say.
+    return None if password is None else "holds a password; give it with --token-env or --token-file"
 
 
 def origin(url: str) -> str:
@@ -277,17 +348,17 @@ class _Reader:
         for key in ("name", "kind"):
             if key not in table:
                 self._fail("sinks", index, None, f"a sink needs a {key}: {_TABLES['sinks'][key][0]}")
-        kind = table["kind"]
-        for key, kinds in _ONLY.items():
-            if key in table and kind not in kinds:
-                self._fail("sinks", index, key, f"a sink of kind {kind} has no {key}")
-        for needed, of in (("url", "http"), ("path", "file")):
-            if kind == of and needed not in table:
-                self._fail("sinks", index, None, f"a sink of kind {kind} needs a {needed}")
-        if kind == "http" and (why := refuse_url(table["url"])):
+        kind = kind_of(table["kind"])
+        meant = "" if kind.code else _close(kind.name, OURS)
+        for key in _SPECIAL:
+            if key in table and key != kind.place and key not in kind.takes:
+                self._fail("sinks", index, key, f"a sink of kind {kind.name} has no {key}{meant}")
+        if kind.place and kind.place not in table:
+            self._fail("sinks", index, None, f"a sink of kind {kind.name} needs a {kind.place}{meant}")
+        if kind.place == "url" and (why := refuse_place(kind.name, table["url"])):
             self._fail("sinks", index, "url", f"{_without_credentials(table['url'])} {why}")
         if (
-            kind == "file"
+            kind.place == "path"
             and not table["path"].startswith(("/", "~/"))
             and not Path(table["path"]).is_absolute()
         ):
@@ -298,6 +369,12 @@ class _Reader:
                 self._fail(
                     "sinks", index, given[1], f"{given[0]} and {given[1]} say the same thing; keep one"
                 )
+        names = [name.lower() for name in table.get("headers", {})]
+        for name in names:
+            if names.count(name) > 1:
+                self._fail("sinks", index, "headers", f"{name} stands there twice; keep one")
+        if "authorization" in names and any(key in table for key in TOKEN):
+            self._fail("sinks", index, "headers", "a token is sent as authorization; keep that or the header")
         return SinkConfig(**table)
 
     def _check(self, table: str, index: int, values: dict[str, Any]) -> None:
@@ -315,23 +392,30 @@ class _Reader:
 
 
 def _meant(key: str, known: Mapping[str, Any]) -> str:
+    return _close(key, known) or f"; there are {', '.join(known)}"
+
+
+def _close(key: str, known: Mapping[str, Any]) -> str:
     from difflib import get_close_matches
 
     close = get_close_matches(key, known, 1)
-    return f"; did you mean {close[0]}?" if close else f"; there are {', '.join(known)}"
+    return f"; did you mean {close[0]}?" if close else ""
 
 
 def _without_credentials(url: str) -> str:
     return re.sub(r"//[^/?#]*@", "//", url).partition("?")[0]
 
 
-_HEADER = re.compile(r"\s*\[\[?\s*(?:\"([^\"]*)\"|'([^']*)'|([A-Za-z0-9_-]+))")
+_HEADER = re.compile(r"\s*\[\[?\s*(?:\"([^\"]*)\"|'([^']*)'|([A-Za-z0-9_-]+))\s*(\.)?")
 
 
 def _headers(lines: list[str]) -> Iterator[tuple[int, str]]:
-    """The index and the name of every line that opens a table, as far as lines alone can tell."""
+    """The index and the name of every line that opens a table, as far as lines alone can tell.
+
+    One that opens a table within a table, as ``[sinks.headers]``, is a part of that one.
+    """
     for number, line in enumerate(lines):
-        if header := _HEADER.match(line):
+        if (header := _HEADER.match(line)) and not header[4]:
             yield number, header[1] or header[2] or header[3]
 
 
@@ -470,7 +554,8 @@ def _added(text: str, sink: SinkConfig) -> str:
     lines = text.splitlines(keepends=True)
     if lines and not lines[-1].endswith("\n"):
         lines[-1] += ending
-    block = tomlkit.dumps({"sinks": [_settings(sink)]}).replace("\n", ending)
+    table = {key: _inline(value) for key, value in _settings(sink).items()}
+    block = tomlkit.dumps({"sinks": [table]}).replace("\n", ending)
     sinks = sum(name == "sinks" for _, name in _headers(lines))
     _, end = _span(lines, sinks - 1) if sinks else (0, len(lines))
     apart = ending if end and lines[end - 1].strip() else ""
@@ -487,8 +572,20 @@ def _updated(text: str, index: int, sink: SinkConfig) -> str:
         del table[key]
     for key, value in wanted.items():
         if table.get(key) != value:
-            table[key] = value
+            table[key] = _inline(value)
     return tomlkit.dumps(document)
+
+
+def _inline(value: Any) -> Any:
+    """``value`` as it stands on one line: a table of its own would end the sink's."""
+    import tomlkit
+
+    if not isinstance(value, dict):
+        return value
+    table = tomlkit.inline_table()
+    for key, inner in value.items():
+        table[key] = _inline(inner)
+    return table
 
 
 def _removed(text: str, index: int) -> str:
@@ -507,8 +604,12 @@ __all__ = [
     "LOOPBACK",
     "Config",
     "ConfigError",
+    "Header",
     "SinkConfig",
     "Tools",
+    "is_header",
+    "is_header_name",
+    "is_header_value",
     "is_name",
     "is_secret",
     "is_token",
@@ -517,6 +618,7 @@ __all__ = [
     "origin",
     "parse",
     "put_sink",
+    "refuse_place",
     "refuse_url",
     "remove_sink",
 ]

@@ -6,6 +6,7 @@ import threading
 from typing import TYPE_CHECKING, Protocol
 
 from sessionpipe.clock import now_ms
+from sessionpipe.kinds import kind_of
 from sessionpipe.liveness import Fifo
 from sessionpipe.paths import State
 
@@ -178,6 +179,11 @@ class Delivering(Part):
         self.sink = sink
         self.failed_connections = 0
         self._courier: Courier | None = None
+
+    @property
+    def network(self) -> bool:
+        """Whether it speaks to another host; what a package brings shows it by failing to reach one."""
+        return kind_of(self.sink.kind).network or self.failed_connections > 0
 
     def step(self, outbox: Outbox, now_ms: int, force: bool) -> tuple[bool, int | None]:
         if self._worker.outdated():

@@ -614,7 +614,7 @@ class Worker:
 
     def _blind(self) -> bool:
         """Whether every sink across the network cannot even be connected to."""
-        network = [courier for courier in self._couriers.values() if courier.sink.kind == "http"]
+        network = [courier for courier in self._couriers.values() if courier.network]
         return bool(network) and all(courier.failed_connections >= BLIND_AFTER for courier in network)
 
     def _make_way(self, spool: Spool) -> str:

@@ -113,7 +113,7 @@ FIRST = '[[sinks]]\nname = "one"\nkind = "stdout"\n\n'
         ('name = "two"\nkind = "file"', 5, "of kind file needs a path"),
         ('name = "two"\nkind = "file"\npath = "agents.ndjson"', 8, "absolute"),
         ('name = "two"\nkind = "stdout"\npath = "/x"', 8, "of kind stdout has no path"),
-        ('name = "two"\nkind = "carrier pigeon"', 7, '"http", "file" or "stdout"'),
+        ('name = "two"\nkind = "carrier pigeon"', 7, "http, file, stdout, otlp, or what a package"),
         ('kind = "stdout"', 5, "needs a name"),
         ('name = "t w o"\nkind = "stdout"', 6, "1 to 64 of the characters"),
         ('name = "one"\nkind = "stdout"', 6, 'two sinks are named "one"'),

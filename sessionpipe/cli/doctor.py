@@ -28,7 +28,7 @@ from sessionpipe.cli.render import STYLES, Tone, ago, colour_wanted, tilde
 from sessionpipe.cli.status import count, gather, standing
 from sessionpipe.cli.store import looking
 from sessionpipe.clock import now_ms
-from sessionpipe.config import FILE, ConfigError, load
+from sessionpipe.config import FILE, ConfigError, SinkConfig, load
 from sessionpipe.install.netfs import network_file_system
 from sessionpipe.liveness import worker_alive
 from sessionpipe.outbox import Damaged
@@ -408,18 +408,31 @@ def _sinks(place: State, config_dir: Path) -> Iterator[Finding]:
         else:
             yield Finding("sinks", "ok", said)
     for settings in config.sinks:
-        if settings.token_env and settings.token_env not in os.environ:
+        yield from _sink_needs(settings)
+
+
+def _sink_needs(sink: SinkConfig) -> Iterator[Finding]:
+    """Whether what a sink needs of this machine is here: its code, and its credentials where it keeps them."""
+    from sessionpipe.cli.sink_code import missing
+    from sessionpipe.sinks import keys
+
+    try:
+        trouble = missing(sink)
+    except Fail as error:
+        trouble = error.message
+    if trouble:
+        yield Finding("sinks", "fail", f"{sink.name}: {trouble}", "until then its events wait")
+    for variable in keys.variables(sink):
+        if variable not in os.environ:
             yield Finding(
                 "sinks",
                 "warn",
-                f"{settings.name}: {settings.token_env} is not set here; whatever starts your agent must set it",
-                f"export {settings.token_env} before the agent, or use --token-file",
+                f"{sink.name}: {variable} is not set here; whatever starts your agent must set it",
+                f"export {variable} before the agent, or keep it in a file (--token-file, --header-file)",
             )
-        for file in (settings.token_file, settings.secret_file):
-            if file and not Path(file).expanduser().is_file():
-                yield Finding(
-                    "sinks", "fail", f"{settings.name}: {file} is not there", "put the credential there"
-                )
+    for file in keys.files(sink):
+        if not Path(file).expanduser().is_file():
+            yield Finding("sinks", "fail", f"{sink.name}: {file} is not there", "put the credential there")
 
 
 # --- for people ---------------------------------------------------------------------------------

@@ -192,6 +192,13 @@ def _at(sink: SinkConfig, row: SinkState | None) -> str:
         return f"{sink.path} gets a line that says so; the lines it holds are yours to delete"
     if sink.kind == "stdout":
         return "is told with its next output"
+    if sink.kind == "otlp":
+        return (
+            "gets a record that says so, and no more: OTLP has no way to erase, so what it was sent is yours to"
+            " delete where the collector put it"
+        )
+    if sink.kind != "http":
+        return f"is told to forget it; whether it does so is up to the package that brings {sink.kind}"
     receiver = remembered(row.discovery, sink.url or "") if row else None
     if receiver is None:
         return "is told to forget it; whether it does so it has not said yet"

@@ -137,6 +137,8 @@ def show(sink: str, last: int, as_json: bool) -> None:
             events = [msgspec.json.decode(event) for event in _got(outbox, row, terms, last)]
         if row is not None and row.dropped:
             notes.append(f"{row.dropped} events were given up; which of these were is not kept")
+        if setting is not None and setting.kind == "otlp":
+            notes.append("sent as log records: the event is the body, and its attributes say nothing more")
         policy = terms.policy if terms else None
         if as_json:
             echo_json(

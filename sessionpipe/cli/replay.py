@@ -90,8 +90,11 @@ def _what_it_means(config: SinkConfig, row: SinkState) -> list[str]:
         "file": f"  written to {tilde(str(config.path))} once more, behind what is there",
         "stdout": "  printed by `sessionpipe flush` and `sessionpipe worker --foreground`",
         "http": "  a receiver knows each by its session and number, and ignores those it has",
+        "otlp": "  a collector is given each record once more, with the same log.record.uid",
     }
-    lines = [said[config.kind]]
+    lines = [
+        said.get(config.kind, "  with the same ids as before: whether it knows them is up to its package")
+    ]
     if config.paused:
         lines.append(f"  you paused it; `sessionpipe sinks resume {config.name}` starts it")
     elif row.paused:

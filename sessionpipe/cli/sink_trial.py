@@ -8,6 +8,7 @@ from typing import assert_never
 import msgspec
 
 from sessionpipe.cli.common import Fail
+from sessionpipe.cli.sink_words import keeps
 from sessionpipe.clock import now_ms
 from sessionpipe.config import SinkConfig
 from sessionpipe.delivery.batch import Batch
@@ -15,12 +16,12 @@ from sessionpipe.delivery.outcome import Acked, Drop, LowerTier, Pause, Retry, S
 from sessionpipe.outbox import SinkState
 from sessionpipe.protocol import PROTOCOL, new_id, rfc3339
 from sessionpipe.protocol.vocabulary import VOCABULARY
-from sessionpipe.sinks.http import HttpSink
+from sessionpipe.sinks import Sink, build
 
 
 def try_receiver(sink: SinkConfig, row: SinkState) -> list[str]:
     """Send a made-up session and take it back; what to say of it. Raises :class:`Fail`."""
-    receiver = HttpSink(sink, row.discovery, env=os.environ, log=lambda _level, _message: None)
+    receiver = build(sink, row, env=os.environ, log=lambda _level, _message: None)
     try:
         learned = receiver.learn(now_ms())
         if isinstance(learned, Pause):
@@ -30,17 +31,15 @@ def try_receiver(sink: SinkConfig, row: SinkState) -> list[str]:
         session, odd = _send(sink, receiver, "session.heartbeat", None)
         remarks = [f"  warning: {odd}"] if odd else []
         if not receiver.forgets():
-            return [
-                f"{sink.name} works; it does not list forget, so it keeps the test session {session}",
-                *remarks,
-            ]
+            why = keeps(sink) or "it does not say that it forgets"
+            return [f"{sink.name} works; it keeps the test session {session}: {why}", *remarks]
         _send(sink, receiver, "session.forgotten", session)
         return [f"{sink.name} works: it took a test session and took it back", *remarks]
     finally:
         receiver.close()
 
 
-def _send(sink: SinkConfig, receiver: HttpSink, type_: str, session: str | None) -> tuple[str, str | None]:
+def _send(sink: SinkConfig, receiver: Sink, type_: str, session: str | None) -> tuple[str, str | None]:
     """Send one event of a made-up session, a new one unless said; its id, and what is odd of the answer."""
     event_id = new_id()
     seq = 0 if session is None else 1
@@ -58,10 +57,11 @@ def _send(sink: SinkConfig, receiver: HttpSink, type_: str, session: str | None)
     }
     outcome = receiver.send(Batch(f"msg_{event_id}", (msgspec.json.encode(event),), (event_id,)))
     match outcome:
-        case Acked(rejected=(), odd=odd):
+        case Acked(rejected=(), odd=odd, unnamed=0):
             return session, odd
-        case Acked(rejected):
-            raise Fail(f"{sink.name} answers, but will not store a test event: {rejected[0][1]}")
+        case Acked(rejected, odd=odd):
+            why = rejected[0][1] if rejected else odd
+            raise Fail(f"{sink.name} answers, but will not store a test event: {why}")
         case Pause(reason):
             raise Fail(f"{sink.name}: {reason}")
         case Retry(error) | Drop(error) | Split(error):

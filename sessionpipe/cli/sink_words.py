@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from sessionpipe import config as settings
 from sessionpipe.config import SinkConfig
 from sessionpipe.delivery.batch import Policy, wanted
+from sessionpipe.kinds import kind_of
 from sessionpipe.outbox import Outbox, SinkState
 from sessionpipe.sinks.discovery import Discovery, remembered
 
@@ -23,6 +24,13 @@ TIERS = (
     "conversation: and your prompts and its answers",
     "everything: and what went into and came out of its tools",
 )
+
+
+def keeps(sink: SinkConfig) -> str:
+    """What of a sink can't be undone, where that lies in its kind."""
+    if sink.kind == "otlp":
+        return "OTLP has no way to take anything back: what it was sent stays wherever the collector puts it"
+    return ""
 
 
 def effective_tier(sink: SinkConfig, row: SinkState) -> int:
@@ -81,8 +89,10 @@ def introduction(
     yield from _recorded(sink, row, outbox, start, new=old is None)
     if said is not None:
         yield from _about_receiver(sink, said, row)
-    if sink.kind == "http":
+    if kind_of(sink.kind).takes:
         yield from _about_keys(sink)
+    if old is None and (remark := keeps(sink)):
+        yield f"  {remark}"
     if sink.paused:
         yield f"  you paused it; `sessionpipe sinks resume {sink.name}` starts it"
 
@@ -127,9 +137,10 @@ def _about_keys(sink: SinkConfig) -> Iterator[str]:
     from sessionpipe.sinks import keys
 
     try:
-        if keys.token(sink, os.environ) is None and not sink.token_env:
+        if keys.token(sink, os.environ) is None and sink.kind == "http":
             yield "  no token is sent; --token-env, --token-file or --token - gives one"
         keys.secret(sink, os.environ)
+        keys.headers(sink, os.environ)
     except keys.KeyMissing as missing:
         yield f"  warning: it waits, because {missing}"
     for path in keys.readable_by_others(sink, os.environ):

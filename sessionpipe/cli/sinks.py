@@ -9,9 +9,10 @@ import msgspec
 
 from sessionpipe import config as settings
 from sessionpipe.cli.common import Fail, config_path, printable, state, usage
-from sessionpipe.cli.sink_options import changes, existing, free_name, target_of, with_settings
+from sessionpipe.cli.sink_code import look_at_code
+from sessionpipe.cli.sink_options import changed, changes, existing, free_name, target_of, with_settings
 from sessionpipe.cli.sink_place import ask, cleared, find, look_again, mended, named, outbox_of, put
-from sessionpipe.cli.sink_words import ahead
+from sessionpipe.cli.sink_words import ahead, keeps
 from sessionpipe.clock import now_ms
 from sessionpipe.outbox import SinkState
 
@@ -27,7 +28,7 @@ def sinks() -> None:
     """
 
 
-@sinks.command(short_help="Send events to a receiver, a file, or stdout.")
+@sinks.command(short_help="Send events to a receiver, an OpenTelemetry Collector, a file, or stdout.")
 @click.argument("target")
 @click.option("--name", help="What to call it; made from the target unless said.")
 @with_settings
@@ -38,7 +39,10 @@ def sinks() -> None:
     help="Send what is recorded already, or only what comes; start unless said.",
 )
 def add(target: str, name: str | None, start: str | None, **options: Any) -> None:
-    """Send events to TARGET: a receiver's URL, file:PATH, or stdout.
+    """Send events to TARGET: a receiver's URL, otlp:URL, file:PATH, or stdout.
+
+    otlp: stands before the URL of an OpenTelemetry Collector, which gets events as log records. An installed
+    package may bring further kinds (KIND:… or KIND://…).
 
     Adding a sink again changes what is said and keeps the rest, its token included. What a tier
     carries: 0 presence, 1 actions, 2 conversation, 3 everything.
@@ -48,6 +52,7 @@ def add(target: str, name: str | None, start: str | None, **options: Any) -> Non
       sessionpipe sinks add file:~/agents.ndjson --tier 1
       sessionpipe sinks add https://board.example --tier 1 --token-env BOARD_TOKEN
       sessionpipe sinks add https://board.example --token - < token.txt
+      sessionpipe sinks add otlp:https://collector.example:4318 --header-env api-key=OTLP_KEY
     """
     target_ = target_of(target)
     said = changes(target_.kind, **options)
@@ -55,10 +60,11 @@ def add(target: str, name: str | None, start: str | None, **options: Any) -> Non
         known = settings.load(config_path())
         old = existing(known, target_, name)
         sink = old or msgspec.structs.replace(target_, name=name or free_name(known, target_))
-        sink = msgspec.structs.replace(sink, **said)
+        sink = changed(sink, said)
+        remarks = look_at_code(sink)
         # Asked before anything is written: what it takes decides what goes first.
         lines = put(known, old, sink, start, ask(sink) if sink.kind == "http" else None)
-    for line in lines:
+    for line in (*lines, *remarks):
         click.echo(printable(line))
 
 
@@ -82,7 +88,7 @@ def set_(name: str, **options: Any) -> None:
         if not said:
             usage("say what is to change, as in --tier 1")
         # Without asking the receiver: a lower tier must not wait for one that is slow.
-        lines = put(known, old, msgspec.structs.replace(old, **said), None, None)
+        lines = put(known, old, changed(old, said), None, None)
     for line in lines:
         click.echo(printable(line))
 
@@ -116,9 +122,13 @@ def list_() -> None:
             # A tier like 2→1 is one that the receiver lowered.
             tier = f"{sink.tier}→{shown['effective_tier']}" if capped else str(sink.tier)
             pii = "masked" if sink.pii else "-"
-            lines.append((sink.name, tier, pii, sink.target, standing(shown, now)))
+            headers = f" ({', '.join(sink.headers)})" if sink.headers else ""
+            lines.append((sink.name, tier, pii, sink.shown + headers, standing(shown, now)))
     for line in table(lines):
         click.echo(line)
+    for sink in known.sinks:
+        if remark := keeps(sink):
+            click.echo(printable(f"{sink.name}: {remark}"))
 
 
 @sinks.command(short_help="Send nothing more to a sink, and forget its token.")

@@ -197,8 +197,7 @@ def sink_data(sink: SinkConfig, row: SinkState | None, behind: int, now_ms: int)
     return {
         "name": sink.name,
         "kind": sink.kind,
-        # Without a query, which some receivers take a key in.
-        "target": sink.target.partition("?")[0] if sink.kind == "http" else sink.target,
+        "target": sink.shown,
         "tier": sink.tier,
         "effective_tier": sink.tier if row.max_tier is None else min(sink.tier, row.max_tier),
         "position": row.position,

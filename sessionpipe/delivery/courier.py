@@ -255,8 +255,9 @@ class Courier:
         """Act on a sink's answer: the one place where cursors move."""
         events = packed.batch.ids if packed.batch else ()
         match _redacted(outcome):
-            case Acked(rejected, max_tier, odd):
-                self._moved(state, packed, lost=len(rejected), reached=bool(events), max_tier=max_tier)
+            case Acked(rejected, max_tier, odd, unnamed):
+                lost = len(rejected) + unnamed
+                self._moved(state, packed, lost=lost, reached=bool(events), max_tier=max_tier)
                 for event_id, reason in rejected:
                     self._log("warning", f"the receiver will not store event {event_id}: {reason}")
                 if odd is not None and odd != self._odd:
@@ -387,7 +388,11 @@ def last_held(outbox: Outbox, events: Sequence[Held]) -> tuple[str | None, int]:
 
 def _redacted(outcome: Outcome) -> Outcome:
     """The answer with its words redacted: a receiver may quote what it was sent, and they are stored."""
-    words = {name: redact(getattr(outcome, name)) for name in ("error", "reason") if hasattr(outcome, name)}
+    words = {
+        name: redact(said)
+        for name in ("error", "reason", "odd")
+        if isinstance(said := getattr(outcome, name, None), str)
+    }
     return msgspec.structs.replace(outcome, **words) if words else outcome
 
 

@@ -14,12 +14,14 @@ class Acked(msgspec.Struct, frozen=True):
 
     ``rejected`` are the events the receiver will never store, as (event id, reason): they are
     logged. ``max_tier`` is the highest tier the receiver says it takes, where it says so. ``odd``
-    is what is strange about an answer that counts as taken all the same.
+    is what is strange about an answer that counts as taken all the same. ``unnamed`` counts events that
+    will never be stored either, but of which it is not said which they are.
     """
 
     rejected: tuple[tuple[str, str], ...] = ()
     max_tier: int | None = None
     odd: str | None = None
+    unnamed: int = 0
 
 
 class Retry(msgspec.Struct, frozen=True):

@@ -1,7 +1,7 @@
 """Sinks: how a batch is handed over, and which outcome the answer is; nothing else.
 
-One module per kind, imported when a sink of that kind is built: a worker without an HTTP sink loads
-no HTTP client.
+One module per kind, imported when a sink of that kind is used: a worker without an HTTP sink loads
+no HTTP client, and none looks through installed packages unless a sink is of a kind that one brings.
 """
 
 from __future__ import annotations
@@ -11,25 +11,17 @@ from collections.abc import Mapping
 
 from sessionpipe.config import SinkConfig
 from sessionpipe.outbox import SinkState
-from sessionpipe.sinks.base import Held, Learned, Log, Sink, Tail
+from sessionpipe.sinks.base import Held, Learned, Log, Setup, Sink, Tail
+from sessionpipe.sinks.guard import Guarded
 
 
-def build(config: SinkConfig, state: SinkState, *, log: Log, env: Mapping[str, str] = os.environ) -> Sink:
+def build(config: SinkConfig, state: SinkState, *, log: Log, env: Mapping[str, str] = os.environ) -> Guarded:
     """The sink that ``config`` describes; ``state`` holds what was learnt of its receiver earlier.
 
-    ``log`` takes a level and a message. Nothing is opened or sent yet.
+    ``log`` takes a level and a message. Nothing is loaded, opened or sent yet, and nothing that goes
+    wrong with its code is more than an outcome.
     """
-    if config.kind == "http":
-        from sessionpipe.sinks.http import HttpSink
-
-        return HttpSink(config, state.discovery, env=env, log=log)
-    if config.kind == "file":
-        from sessionpipe.sinks.file import FileSink
-
-        return FileSink(config.path or "", env=env)
-    from sessionpipe.sinks.stdout import StdoutSink
-
-    return StdoutSink()
+    return Guarded(Setup(config, state.discovery, env, log))
 
 
-__all__ = ["Held", "Learned", "Log", "Sink", "Tail", "build"]
+__all__ = ["Held", "Learned", "Log", "Setup", "Sink", "Tail", "build"]

@@ -1,19 +1,107 @@
-"""What every sink can do, and what most of them need not."""
+"""What a sink is: the protocol between the courier and whatever takes events.
+
+This is all that somebody who writes a sink of their own needs. A sink is a class that is registered as
+an entry point of the group ``sessionpipe.sinks``; the entry point's name is its kind, and
+``sessionpipe sinks add KIND:…`` (or ``KIND://…``) sets one up. Two methods are enough::
+
+    from sessionpipe.sinks.base import Acked, Batch, Limits, Outcome, Retry, Setup, Sink
+
+    class PaperSink(Sink):
+        def __init__(self, setup: Setup) -> None:
+            self.printer = open_printer(setup.config.url)
+
+        def limits(self) -> Limits:
+            return Limits(max_events=100, max_bytes=64 * 1024)
+
+        def send(self, batch: Batch) -> Outcome:
+            try:
+                for event in batch.events:
+                    self.printer.line(event)
+            except OSError as error:
+                return Retry(str(error))
+            return Acked()
+
+What it can count on:
+
+* It is used by one thread, which may take its time: other sinks do not wait for it.
+* ``batch.events`` are JSON (bytes, UTF-8, no line feeds) of events as the protocol has them, in the order in
+  which they happened, filtered to the sink's tier and free of secrets.
+* Nothing is acknowledged before :meth:`Sink.send` has returned :class:`Acked`; anything else, an
+  exception included, leads to the same events once more. An event comes twice when an acknowledgement
+  got lost (a kill between ``send`` and the commit): then with the same ``id`` and ``session.seq``.
+* The ladder of retries, pauses, thinning, and what is shown in ``status`` are the courier's; a sink only
+  says which :data:`Outcome` an attempt had.
+
+And what it must not do: print, change the process (signals, the working folder, umask), or keep what
+it was sent after it was told to forget it (``session.forgotten``), if it can.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, Self
 
 import msgspec
 
-from sessionpipe.config import Tools
+from sessionpipe.config import SinkConfig, Tools
 from sessionpipe.delivery.batch import Batch, Limits
-from sessionpipe.delivery.outcome import Outcome, Pause, Retry
+from sessionpipe.delivery.outcome import Acked, Drop, LowerTier, Outcome, Pause, Retry, Split
 
 #: Takes a level (``info``, ``warning``, ``error``) and a message.
 Log = Callable[[str, str], None]
+
+
+#: How long a sink waits for what is not there: looking costs little.
+_WAIT_S = 60.0
+
+
+class NotReady(Exception):
+    """What the sink needs is not there; the message says what, and how to get it, in one line.
+
+    Raised while a sink is made, or out of any of its methods: it then waits, and nothing is lost.
+    ``elsewhere``: a process started from another environment may have it.
+    """
+
+    def __init__(self, message: str, *, elsewhere: bool = False) -> None:
+        super().__init__(message)
+        self.elsewhere = elsewhere
+
+    def outcome(self) -> Retry:
+        """What it means for the attempt that met it."""
+        if self.elsewhere:
+            # Whoever starts next may have it, and is to look at once.
+            return Retry(str(self), after_s=0, connect=True, elsewhere=True)
+        return Retry(str(self), after_s=_WAIT_S)
+
+
+class Setup(NamedTuple):
+    """What a sink is made of.
+
+    ``config`` is how the person set it up: ``url`` holds what was typed after ``KIND:``, or the whole
+    of a ``KIND://…``. ``known`` is what :meth:`Sink.learn` gave earlier, empty before. ``env`` is the
+    environment; ``log`` writes a line into the log, redacted.
+    """
+
+    config: SinkConfig
+    known: dict[str, Any]
+    env: Mapping[str, str]
+    log: Log
+
+    def token(self) -> str | None:
+        """The token the person gave it, read at the time of the call; None when there is none.
+
+        Raises :class:`~sessionpipe.sinks.keys.KeyMissing`, as :meth:`headers` does: let it pass.
+        """
+        from sessionpipe.sinks import keys
+
+        return keys.token(self.config, self.env)
+
+    def headers(self) -> dict[str, str]:
+        """The headers the person gave it, names as they wrote them."""
+        from sessionpipe.sinks import keys
+
+        return keys.headers(self.config, self.env)
 
 
 class Learned(msgspec.Struct, frozen=True):
@@ -54,23 +142,34 @@ class Sink(ABC):
     same batch to the byte.
     """
 
-    kind: ClassVar[str]
-    knows_messages: ClassVar[bool] = False
+    knows_messages: bool = False
+
+    @classmethod
+    def make(cls, setup: Setup) -> Self:
+        """The sink that ``setup`` describes. Nothing is sent yet, and what takes time is better left to ``send``.
+
+        Raises :class:`NotReady`, and ValueError where the target can't be one of this kind: ``sinks add``
+        then refuses it in these words.
+        """
+        return cls(setup)  # type: ignore[call-arg]  # Whose constructor takes something else has its own make.
 
     @abstractmethod
     def limits(self) -> Limits:
-        """What it takes at once."""
+        """What it takes at once. Asked before each batch."""
 
     @abstractmethod
     def send(self, batch: Batch) -> Outcome:
-        """Hand over a batch. Raises nothing: whatever goes wrong is an outcome."""
+        """Hand over a batch. Whatever goes wrong should be an outcome; an exception counts as a Retry."""
 
     def close(self) -> None:
         """Let go of whatever is open."""
         return None
 
     def learn(self, now_ms: int) -> Learned | Retry | Pause | None:
-        """Ask the receiver about itself when it is time to; None when there is nothing new."""
+        """Ask the receiver about itself when it is time to; None when there is nothing new.
+
+        Called before each batch, with the time in epoch milliseconds.
+        """
         return None
 
     def tools(self) -> Tools:
@@ -84,3 +183,27 @@ class Sink(ABC):
     def tail(self) -> Tail | None:
         """How it ends, for a sink that can be resumed behind its last event. May raise OSError."""
         return None
+
+    def forgets(self) -> bool:
+        """Whether it says that a session is erased there once it was sent ``session.forgotten``."""
+        return False
+
+
+__all__ = [
+    "Acked",
+    "Batch",
+    "Drop",
+    "Held",
+    "Learned",
+    "Limits",
+    "Log",
+    "LowerTier",
+    "NotReady",
+    "Outcome",
+    "Pause",
+    "Retry",
+    "Setup",
+    "Sink",
+    "Split",
+    "Tail",
+]

@@ -12,14 +12,13 @@ import stat
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import ClassVar
 
 import msgspec
 
 from sessionpipe import faults
 from sessionpipe.delivery.batch import Batch, Limits
 from sessionpipe.delivery.outcome import Acked, Outcome, Retry
-from sessionpipe.sinks.base import Held, Sink, Tail
+from sessionpipe.sinks.base import Held, Setup, Sink, Tail
 
 _LIMITS = Limits(max_events=1000, max_bytes=1 << 20)
 
@@ -49,12 +48,14 @@ class _Line(msgspec.Struct):
 class FileSink(Sink):
     """Appends to the file at ``path``, which may begin with ``~/``."""
 
-    kind: ClassVar[str] = "file"
-
     def __init__(self, path: str, env: Mapping[str, str] = os.environ) -> None:
         self.path = expand(path, env)
         self._fd: int | None = None
         self._torn = False
+
+    @classmethod
+    def make(cls, setup: Setup) -> FileSink:
+        return cls(setup.config.path or "", env=setup.env)
 
     def limits(self) -> Limits:
         return _LIMITS

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import ClassVar
 
 from sessionpipe.delivery.batch import Batch, Limits
 from sessionpipe.delivery.outcome import Acked, Outcome, Pause
-from sessionpipe.sinks.base import Sink
+from sessionpipe.sinks.base import Setup, Sink
 from sessionpipe.terminal import printable_json
 
 
 class StdoutSink(Sink):
     """Writes NDJSON to standard output, whole batches at a time."""
 
-    kind: ClassVar[str] = "stdout"
-
     def __init__(self, fd: int | None = None) -> None:
         self._fd = fd
+
+    @classmethod
+    def make(cls, setup: Setup) -> StdoutSink:
+        return cls()
 
     def limits(self) -> Limits:
         return Limits(max_events=200, max_bytes=1 << 20)
