@@ -95,7 +95,7 @@ def _turn_ended(data: Data) -> Words:
 
 def _said(data: Data) -> Words:
     said = [
-        f"“{cut(_one_line(text_of(data, side)), most)}”" if text_of(data, side) else "nothing"
+        f"“{cut(one_line(text_of(data, side)), most)}”" if text_of(data, side) else "nothing"
         for side, most in (("user", 80), ("assistant", 160))
     ]
     return Words(" → ".join(said))
@@ -112,7 +112,7 @@ def _tool_ended(data: Data) -> Words:
         head += f" {took}"
     if data.get("ok"):
         return Words(head + _of(data))
-    error = _one_line(text_of(data, "error"))
+    error = one_line(text_of(data, "error"))
     return Words(head + (f": {error}" if error else _of(data)), "bad")
 
 
@@ -123,7 +123,8 @@ def _files_changed(data: Data) -> Words:
     return Words(f"edited {', '.join(paths[:3])}{more}")
 
 
-_KINDS = {
+#: What an ``attention.needed`` asks for, by its kind.
+ASKS: Mapping[str, str] = {
     "permission": "permission",
     "question": "a question",
     "elicitation": "an answer",
@@ -134,11 +135,11 @@ _KINDS = {
 
 def _attention_needed(data: Data) -> Words:
     kind = text_of(data, "kind")
-    about = _one_line(text_of(data, "message") or text_of(data, "tool"))
+    about = one_line(text_of(data, "message") or text_of(data, "tool"))
     # A permission's message begins with the tool it is for.
     joint = " " if kind == "permission" else ": "
     return Words(
-        f"{_thread(data)}needs you: {_KINDS.get(kind, kind)}{joint + about if about else ''}", "needs"
+        f"{_thread(data)}needs you: {ASKS.get(kind, kind)}{joint + about if about else ''}", "needs"
     )
 
 
@@ -179,7 +180,7 @@ def _limits_observed(data: Data) -> Words:
 
 
 def _delegation_started(data: Data) -> Words:
-    text = _one_line(text_of(data, "text"))
+    text = one_line(text_of(data, "text"))
     return Words(f"asks {text_of(data, 'harness')}" + (f": {text}" if text else ""))
 
 
@@ -187,7 +188,7 @@ def _delegation_ended(data: Data) -> Words:
     took = duration(data.get("ms"))
     if data.get("ok"):
         return Words("the asked agent answered" + (f" in {took}" if took else ""), "good")
-    return Words(f"the asked agent failed: {_one_line(text_of(data, 'error'))}".rstrip(": "), "bad")
+    return Words(f"the asked agent failed: {one_line(text_of(data, 'error'))}".rstrip(": "), "bad")
 
 
 #: What says a type of event, by type.
@@ -243,7 +244,8 @@ def text_of(data: Data, name: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
+    """``text`` with every run of white space as one space."""
     return " ".join(text.split())
 
 
@@ -253,9 +255,14 @@ def _thread(data: Data) -> str:
 
 
 def _of(data: Data) -> str:
+    told = one_line(about(data))
+    return f" {told}" if told else ""
+
+
+def about(data: Data) -> str:
+    """What a call is about: the telling field of its input, where the tier carries it."""
     given = mapping(data.get("input"))
-    told = next((given[name] for name in TELLING if isinstance(given.get(name), str)), "")
-    return f" {_one_line(told)}" if told else ""
+    return next((given[name] for name in TELLING if isinstance(given.get(name), str)), "")
 
 
 def width(text: str) -> int:

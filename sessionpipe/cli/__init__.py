@@ -25,6 +25,7 @@ MODULES = {
     "flush": "work",
     "worker": "work",
     "demo": "demo",
+    "receive": "receive",
     "ingest": "ingest",
     "map": "map",
     "journal": "journal",
