@@ -3,17 +3,19 @@
 A parse-and-dump would reformat the whole file. Instead the text is read into a tree that remembers
 where each thing stands (:mod:`sessionpipe.install.jsontree`), and an edit splices the text: an
 insertion takes over the indentation, the line ends and the spacing around it, and a removal is its
-exact inverse.
+exact inverse. A comment in the way stays where it is: what is inserted stands behind it.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
-from sessionpipe.install.jsontree import Node, Source, read
+from sessionpipe.install.jsontree import COMMENT, Node, Source, read
+
+_BLANK = " \t\r\n"
 
 Path = tuple[str | int, ...]
 """Where a value is: member names and element indexes from the top."""
@@ -22,9 +24,12 @@ Path = tuple[str | int, ...]
 class Document:
     """A JSON text under edit. An edit splices :attr:`text`, and the tree follows."""
 
-    def __init__(self, text: str) -> None:
-        """Read ``text``; raises :class:`~sessionpipe.install.jsontree.NotPlainJson`."""
-        self._source = Source(text)
+    def __init__(self, text: str, reads: Collection[str] = ()) -> None:
+        """Read ``text``, and in it what ``reads`` tolerates beside plain JSON.
+
+        Raises :class:`~sessionpipe.install.jsontree.NotPlainJson`.
+        """
+        self._source = Source(text, reads)
         self.root = read(self._source)
 
     @property
@@ -61,26 +66,38 @@ class Document:
         if not node.items:
             return self._fill(node, key, value)
         first, last = node.items[0], node.items[-1]
-        if "\n" in self.text[node.start + 1 : first.at]:
+        behind = self.text[last.end : node.end - 1]
+        tail = behind.rstrip(_BLANK)  # comments, and a comma that may stand behind the last item
+        closed = "," in self._source.bare[last.end : last.end + len(tail)]
+        if "\n" in self.text[node.start + 1 : first.at] or (tail and "\n" in behind):
             indent = self._indent(last.at)
-            addition = "," + self._newline() + indent + self._render(key, value, indent)
+            addition = self._newline() + indent + self._render(key, value, indent)
         else:
             space = " " if self._colon().endswith(" ") else ""
-            addition = "," + space + self._render(key, value, None)
-        self._splice(last.end, last.end, addition)
+            addition = space + self._render(key, value, None)
+        end = last.end + len(tail)
+        self._splice(last.end, end, tail + addition + "," if closed else "," + tail + addition)
         return None
 
     def remove(self, path: Path, emptied: str = "") -> None:
         """Take the item at ``path`` out; ``emptied`` is what an emptied container then holds."""
         parent = self._container(path[:-1])
         index = next(i for i, item in enumerate(parent.items) if item is parent.child(path[-1]))
-        item = parent.items[index]
-        if len(parent.items) == 1:
-            self._splice(parent.start + 1, parent.end - 1, emptied)
+        item, count = parent.items[index], len(parent.items)
+        before = parent.items[index - 1].end if index else parent.start + 1
+        after = parent.items[index + 1].at if index + 1 < count else parent.end - 1
+        head, foot = (before, item.at), (item.end, after)
+        last = index == count - 1
+        if count == 1:
+            kept = _joined(self.text[slice(*head)], self._without_comma(foot))
+            self._splice(before, after, kept if kept.strip(_BLANK) else emptied)
+        elif last and "," in self._source.bare[slice(*foot)]:
+            self._splice(before, after, _joined(self.text[slice(*head)], self._without_comma(foot)))
         elif index:
-            self._splice(parent.items[index - 1].end, item.end, "")
+            foot_text = self.text[slice(*foot)]
+            self._splice(before, after, _joined(self._without_comma(head), foot_text))
         else:
-            self._splice(item.at, parent.items[1].at, "")
+            self._splice(item.at, after, self._without_comma(foot).lstrip(_BLANK))
 
     def replace(self, path: Path, value: Any) -> None:
         """Put ``value`` where the value at ``path`` stands."""
@@ -90,25 +107,32 @@ class Document:
         indent = self._indent(node.at) if "\n" in self.text[node.start : node.end] else None
         self._splice(node.start, node.end, self._render(None, value, indent))
 
+    def _without_comma(self, gap: tuple[int, int]) -> str:
+        """What stands between two items, but for their comma."""
+        start, end = gap
+        comma = self._source.bare.find(",", start, end)
+        return self.text[start:comma] + self.text[comma + 1 : end] if comma >= 0 else self.text[start:end]
+
     def _container(self, path: Path) -> Node:
         node = self.get(path)
         if node is None:
             raise KeyError(path)
         return node
 
-    def _fill(self, node: Node, key: str | None, value: Any) -> str:
+    def _fill(self, node: Node, key: str | None, value: Any) -> str | None:
         inner = self.text[node.start + 1 : node.end - 1]
-        if "\n" in self.text.strip() or not self.root.items:
+        tail = inner.rstrip(_BLANK)  # comments
+        if "\n" in self.text.strip(_BLANK) or not self.root.items:
             outer = self._indent(node.start)
             indent, newline = outer + self._unit(), self._newline()
-            filling = newline + indent + self._render(key, value, indent) + newline + outer
+            filling, end = newline + indent + self._render(key, value, indent), newline + outer
         else:
-            filling = self._render(key, value, None)
-        self._splice(node.start + 1, node.end - 1, filling)
-        return inner
+            filling, end = self._render(key, value, None), ""
+        self._splice(node.start + 1, node.end - 1, tail + filling + (inner[len(tail) :] if tail else end))
+        return None if tail else inner
 
     def _splice(self, start: int, end: int, new: str) -> None:
-        self._source.text = self.text[:start] + new + self.text[end:]
+        self._source.set(self.text[:start] + new + self.text[end:])
         if self.root.start < start and end < self.root.end:
             self.root.spliced(start, end, len(new))
         else:
@@ -145,6 +169,18 @@ class Document:
             if inner.startswith(outer) and inner != outer:
                 return inner[len(outer) :]
         return "  "
+
+
+def _joined(head: str, foot: str) -> str:
+    """What stood before an item and what stood behind it, without the item and the white space it had.
+
+    A comment up to the end of its line keeps that end.
+    """
+    trimmed = head.rstrip(_BLANK)
+    line = any(m.end() == len(trimmed) and m[0].startswith("//") for m in COMMENT.finditer(trimmed))
+    if line and not re.match(r"[ \t]*\r?\n", foot):
+        return head + foot
+    return trimmed + foot
 
 
 __all__ = ["Document", "Path"]

@@ -1,19 +1,28 @@
 """Reading somebody else's JSON so that it can be edited: a tree that remembers where each thing stands.
 
-Only plain JSON (RFC 8259) is read; anything else is :class:`NotPlainJson`, so that a file we would not
-understand in full is never written. Settings grow to a megabyte (lists of allowed commands), and an
-edit concerns a few lines of them. So Python's own reader says first whether the text is sound, and a
-node reads what it holds, one level of it, only when somebody asks.
+Only plain JSON (RFC 8259) is read, and what a harness is known to read beside it (:data:`TOLERANCES`);
+anything else is :class:`NotPlainJson`, so that a file we would not understand in full is never written.
+What is tolerated is blanked out first, character by character: all that reads the tree sees plain JSON,
+and every place in it is the same place in the text.
+
+Settings grow to a megabyte (lists of allowed commands), and an edit concerns a few lines of them. So
+Python's own reader says first whether the text is sound, and a node reads what it holds, one level of
+it, only when somebody asks.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Collection
 from json.decoder import scanstring  # type: ignore[attr-defined]  # there, though typeshed does not list it
 from typing import Any
 
 MAX_DEPTH = 200
+
+#: What some programs take beside plain JSON: ``//`` and ``/* */``, a comma after the last item, a byte
+#: order mark.
+TOLERANCES = frozenset({"comments", "commas", "mark"})
 
 
 class NotPlainJson(ValueError):
@@ -24,12 +33,40 @@ class NotPlainJson(ValueError):
 
 
 class Source:
-    """The text that a tree stands for. All its nodes share one, which changes under an edit."""
+    """The text that a tree stands for. All its nodes share one, which changes under an edit.
 
-    __slots__ = ("text",)
+    ``text`` is as it stands, ``bare`` the same with comments blanked, ``plain`` with everything blanked
+    that ``reads`` (of :data:`TOLERANCES`) tolerates: all three are of one length.
+    """
 
-    def __init__(self, text: str) -> None:
+    __slots__ = ("_reads", "bare", "plain", "text")
+
+    def __init__(self, text: str, reads: Collection[str] = ()) -> None:
+        self._reads = reads
+        self.set(text)
+
+    def set(self, text: str) -> None:
+        """Put ``text`` in the place of what was there."""
         self.text = text
+        self.bare = COMMENT.sub(_blanked, text) if "comments" in self._reads else text
+        self.plain = _LAST_COMMA.sub(_no_comma, self.bare) if "commas" in self._reads else self.bare
+        if "mark" in self._reads and text.startswith("\ufeff"):
+            self.plain = " " + self.plain[1:]
+
+
+# Strings are matched so that what stands in one is passed over.
+_STRING = r'"(?:[^"\\]|\\.)*"'
+COMMENT = re.compile(rf"{_STRING}|//[^\r\n]*|/\*.*?\*/", re.DOTALL)
+_LAST_COMMA = re.compile(rf"{_STRING}|,(?=[ \t\r\n]*[\]}}])", re.DOTALL)
+
+
+def _blanked(match: re.Match[str]) -> str:
+    found = match[0]
+    return found if found.startswith('"') else re.sub(r"[^\r\n]", " ", found)
+
+
+def _no_comma(match: re.Match[str]) -> str:
+    return " " if match[0] == "," else match[0]
 
 
 class Node:
@@ -97,8 +134,8 @@ class Node:
 
 
 def read(source: Source) -> Node:
-    """The tree of a plain JSON document; raises :class:`NotPlainJson`."""
-    text = source.text
+    """The tree of a JSON document; raises :class:`NotPlainJson`."""
+    text = source.plain
     if text.startswith("\ufeff"):
         raise NotPlainJson("a byte order mark", 1)
     # The reader that knows about lines is slow: it is for a text in which there is something to find.
@@ -136,7 +173,7 @@ def _no_constant(name: str) -> None:
 # As floats, numbers of any length are read.
 _STRICT = json.JSONDecoder(object_pairs_hook=_unique, parse_int=float, parse_constant=_no_constant)
 _LENGTHS = json.JSONDecoder(parse_int=float)
-_STRINGS = re.compile(r'"(?:[^"\\]|\\.)*"')
+_STRINGS = re.compile(_STRING)
 _BRACKETS = re.compile(r"[\[\]{}]")
 _SPACE = re.compile(r"[ \t\n\r]*")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
@@ -162,7 +199,7 @@ class _Reader:
 
     def __init__(self, source: Source, *, whole: bool = False) -> None:
         self._source = source
-        self._text = source.text
+        self._text = source.plain
         self._whole = whole
 
     def value(self, at: int, depth: int) -> Node:
@@ -245,4 +282,4 @@ class _Reader:
         return self._text.count("\n", 0, at) + 1
 
 
-__all__ = ["MAX_DEPTH", "Node", "NotPlainJson", "Source", "read"]
+__all__ = ["COMMENT", "MAX_DEPTH", "TOLERANCES", "Node", "NotPlainJson", "Source", "read"]

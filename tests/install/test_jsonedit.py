@@ -61,6 +61,35 @@ def _wild(draw: st.DrawFn, plain: Any) -> str:
     return space() + text(plain) + space()
 
 
+TOLERANT = ("comments", "commas", "mark")
+asides = st.sampled_from(
+    [" ", "\t", "\n", "\r\n", '// why, ["x\n', "//\r\n", "/* so, */", "/**/", "/* a\n // b */"]
+)
+
+
+@st.composite
+def commented(draw: st.DrawFn, value: Any) -> str:
+    """The text of a value with comments, commas behind last items, and any white space."""
+
+    def space() -> str:
+        return draw(st.lists(asides, max_size=2).map("".join))
+
+    def text(value: Any) -> str:
+        if isinstance(value, dict):
+            items = [
+                f"{space()}{json.dumps(k)}{space()}:{space()}{text(v)}{space()}" for k, v in value.items()
+            ]
+        elif isinstance(value, list):
+            items = [space() + text(item) + space() for item in value]
+        else:
+            return json.dumps(value)
+        last = "," + space() if items and draw(st.booleans()) else ""
+        opening, closing = "{}" if isinstance(value, dict) else "[]"
+        return opening + (",".join(items) + last or space()) + closing
+
+    return draw(st.sampled_from(["", "\ufeff"])) + space() + text(draw(value)) + space()
+
+
 def read(text: str) -> Any:
     """What Python's own reader makes of ``text``; whole numbers of 19 digits and more as floats."""
     return json.loads(text, parse_int=lambda digits: int(digits) if len(digits) < 19 else float(digits))
@@ -100,6 +129,28 @@ def test_removing_an_element_just_inserted_gives_the_bytes_back(text: str, value
     assert after == [*read(text), value]
     document.remove((len(after) - 1,), blank or "")
     assert document.text == text
+
+
+@given(commented(st.dictionaries(st.text(max_size=3), scalars, max_size=3)), scalars)
+def test_beside_comments_a_member_comes_and_goes_without_a_trace(text: str, value: Any) -> None:
+    document = Document(text, TOLERANT)
+    before = document.root.plain()
+    blank = document.insert((), "a new one", value)
+    assert Document(document.text, TOLERANT).root.plain() == {**before, "a new one": value}
+    document.remove(("a new one",), blank or "")
+    assert document.text == text
+
+
+@given(commented(st.lists(scalars, min_size=1, max_size=4)), st.data())
+def test_beside_comments_a_removal_leaves_the_other_elements_and_every_comment(
+    text: str, data: st.DataObject
+) -> None:
+    document = Document(text, TOLERANT)
+    plain = document.root.plain()
+    index = data.draw(st.integers(0, len(plain) - 1))
+    document.remove((index,))
+    left = Document(document.text, TOLERANT).root.plain()
+    assert left == document.root.plain() == plain[:index] + plain[index + 1 :]
 
 
 @given(documents(st.lists(values, min_size=2, max_size=5)), st.data())
@@ -180,3 +231,22 @@ def test_an_insertion_takes_over_the_style_of_the_file(before: str, after: str) 
     document = Document(before)
     document.insert((), "k", [1])
     assert document.text == after
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('{\n  "a": 1 // mine\n}\n', '{\n  "a": 1, // mine\n  "k": 1\n}\n'),
+        ('{\n  "a": 1,\n  // the end\n}\n', '{\n  "a": 1,\n  // the end\n  "k": 1,\n}\n'),
+        ('{"a": 1 /* mine */}', '{"a": 1, /* mine */ "k": 1}'),
+        ("{ // nothing yet\n}", '{ // nothing yet\n  "k": 1\n}'),
+        ('{"a": "// no comment",}', '{"a": "// no comment", "k": 1,}'),
+        ('\ufeff{"a": 1}', '\ufeff{"a": 1, "k": 1}'),
+    ],
+)
+def test_an_insertion_stands_behind_the_comments_and_takes_no_other_s_comma(before: str, after: str) -> None:
+    document = Document(before, TOLERANT)
+    blank = document.insert((), "k", 1)
+    assert document.text == after
+    document.remove(("k",), blank or "")
+    assert document.text == before

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessionpipe.install.jsontree import MAX_DEPTH, Node, NotPlainJson, Source
+from sessionpipe.install.jsontree import MAX_DEPTH, TOLERANCES, Node, NotPlainJson, Source
 from sessionpipe.install.jsontree import read as read_tree
 
 from .test_jsonedit import documents, read
@@ -54,6 +54,25 @@ def test_what_is_read_is_what_the_text_says(text: str) -> None:
 def test_what_is_not_plain_json_is_refused_with_its_line(text: str, complaint: str) -> None:
     with pytest.raises(NotPlainJson, match=f"^not plain JSON: {complaint}$"):
         parse(text)
+
+
+@pytest.mark.parametrize(
+    ("reads", "text"),
+    [
+        ("comments", '{\n  // why\n  "a": 1 /* {"b": 2} */\n}'),
+        ("commas", '{"a": 1,\n}'),
+        ("mark", '\ufeff{"a": 1}'),
+    ],
+)
+def test_what_a_harness_reads_beside_plain_json_is_read_and_nothing_more(reads: str, text: str) -> None:
+    assert read_tree(Source(text, [reads])).plain() == {"a": 1}
+    with pytest.raises(NotPlainJson):
+        read_tree(Source(text, TOLERANCES - {reads}))
+
+
+@pytest.mark.parametrize("text", ['{"a": "// /* ,}"}', '{"a//": ["/*", "*/,]"]}', '{"a\\"//": 1}'])
+def test_what_looks_like_a_comment_in_a_string_is_none(text: str) -> None:
+    assert read_tree(Source(text, TOLERANCES)).plain() == json.loads(text)
 
 
 @given(st.text())
