@@ -105,7 +105,7 @@ class Claim:
 
     foreign: tuple[Foreign, ...]
     has: tuple[tuple[str, Getter], ...]
-    uuid: bool
+    id: str
 
     def check(self, scope: Scope) -> None:
         for foreign in self.foreign:
@@ -120,8 +120,10 @@ class Claim:
             raise Refused("it has no session id")
         if not is_session_id(session_id):
             raise Refused("its session id is not one")
-        if self.uuid and not _UUID.fullmatch(session_id):
+        if self.id == "uuid" and not _UUID.fullmatch(session_id):
             raise Refused("its session id is no UUID")
+        if self.id == "words" and _UUID.fullmatch(session_id):
+            raise Refused("its session id is a UUID")
 
 
 @dataclass(frozen=True)
@@ -303,10 +305,13 @@ _TABLES = frozenset(
 )
 _STANDINGS = frozenset({"recorded", "documented"})
 _RESERVED = frozenset({"type", "when", "unless", "memo"})
+#: What a session's id may be asked to be: a UUID, words (anything but a UUID), or any.
+_FORMS: Mapping[str, str] = {form: form for form in ("any", "uuid", "words")}
 _MEMO: Mapping[str, Fit] = {
     "echo": boolean,
     "only_known": boolean,
     "only_running": boolean,
+    "only_new": boolean,
     "kind": text,
     "prompt": text,
     "said": text,
@@ -370,14 +375,14 @@ def _compile(name: str, table: Mapping[str, Any]) -> Adapter:
                 Foreign(item["harness"], condition(item["when"], f"{name}, claim.foreign"))
                 for item in claim.get("foreign", [])
             ),
-            has=tuple((path, value(path, f"{name}, claim.has")) for path in claim.get("has", [])),
-            uuid=claim.get("id", "any") == "uuid",
+            has=tuple((_called(path), value(path, f"{name}, claim.has")) for path in claim.get("has", [])),
+            id=_FORMS[claim.get("id", "any")],
         ),
         session_id=value(session.pop("id"), f"{name}, session.id"),
         session=tuple(_field(key, spec, _SESSION[key], f"{name}, session") for key, spec in session.items()),
         version=_field("version", table.get("version", []), _block_text, name),
         at=value(table.get("at", []), f"{name}, at"),
-        thread=_field("agent_id", names.get("agent_id", []), opaque, name),
+        thread=_field("thread", names.get("thread", names.get("agent_id", [])), opaque, name),
         turn_id=_field("turn_id", names.get("turn_id", []), opaque, name),
         tool=_field("tool", names.get("tool", []), _fits("tool.started")["tool"][0], name),
         input=value(names.get("input", []), f"{name}, fields.input"),
@@ -392,6 +397,11 @@ def _field(name: str, spec: Any, fit: Fit, where: str, required: bool = False) -
     """A field whose alternatives are tried one by one: the first that is found *and fits* is taken."""
     specs = spec if isinstance(spec, list) else [spec]
     return Field(name, tuple(value(item, f"{where}.{name}") for item in specs), fit, required)
+
+
+def _called(path: Any) -> str:
+    """What is missing where nothing is found at ``path``, for the reason of a refusal."""
+    return " or ".join(map(str, path)) if isinstance(path, list) else str(path)
 
 
 def _events(name: str, specs: Mapping[str, Any], names: Mapping[str, Any]) -> dict[str, Event]:

@@ -94,6 +94,8 @@ def _settle(state: State, draft: Draft) -> list[Draft]:
     kind = draft["type"]
     if draft["memo"].get("only_known") and not state["started"]:
         return []
+    if draft["memo"].get("only_new") and state["started"]:
+        return []
     if draft["memo"].get("only_running") and not _ends_what_runs(state, draft):
         return []
     settled = _HANDLERS.get(kind, _as_it_is)(state, draft)
@@ -406,11 +408,15 @@ def _asked_about(state: State, draft: Draft) -> str | None:
 
     A request's input may be spelled otherwise than its call's (Codex adds a description; a person may
     edit a command before allowing it): then the only running call of that tool is meant, if it is one.
+    Where a harness doesn't say which tool a permission is for, it is the only call that runs at all.
     """
     ask: str | None = draft["memo"].get("ask")
     thread, tool = _thread(draft), draft["data"].get("tool")
-    same = [c["ask"] for c in state["calls"].values() if c["thread"] == thread and c["tool"] == tool]
-    return same[0] if tool is not None and len(same) == 1 and same[0] is not None else ask
+    if tool is None and draft["data"]["kind"] != "permission":
+        return ask
+    running = [c for c in state["calls"].values() if c["thread"] == thread]
+    same = [call["ask"] for call in running if tool in (None, call["tool"])]
+    return same[0] if len(same) == 1 and same[0] is not None else ask
 
 
 def _how_a_prompt_clears(attention: Mapping[str, Any]) -> str | None:

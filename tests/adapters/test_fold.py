@@ -29,7 +29,7 @@ MINUTE = HEARTBEAT_MS
 # --- how the tests speak ------------------------------------------------------------------------------
 
 
-_HINTS = ("thread", "ask", "echo", "only_known", "only_running")
+_HINTS = ("thread", "ask", "echo", "only_known", "only_new", "only_running")
 
 
 def draft(what: str, at: int = 0, *, memo: dict[str, Any] | None = None, **data: Any) -> Draft:
@@ -125,6 +125,16 @@ def test_a_real_start_after_a_minted_one_is_sent() -> None:
 
 def test_a_session_that_ended_needs_no_new_start() -> None:
     assert types(draft("session.ended", reason="other"), prompt("t2")) == ["session.ended", "turn.started"]
+
+
+def test_a_start_that_counts_for_a_new_session_alone_is_sent_once() -> None:
+    begins = draft("session.started", source="startup", only_new=True), prompt()
+    assert told(*begins, stop(), *begins, after={}) == [
+        "session.started startup",
+        "turn.started",
+        "turn.ended stop 0ms",
+        "turn.started",
+    ]
 
 
 def test_a_report_about_a_session_nobody_saw_is_dropped_and_opens_nothing() -> None:
@@ -610,6 +620,18 @@ def test_a_request_spelled_otherwise_than_its_call_is_about_the_only_call_of_its
     assert "attention.cleared p1 answered" in told(
         call("c1", ask="x"), needs("p1", ask="x described", tool="Bash"), done("c1", ask="x")
     )
+
+
+def test_a_permission_that_names_no_tool_is_for_the_only_call_that_runs() -> None:
+    said = call("c1", ask="x"), needs("n1"), done("c1", ask="x")
+    assert "attention.cleared n1 answered" in told(*said)
+    other = call("c2", tool="Read", ask="y")
+    assert "attention.cleared n1 answered" not in told(other, *said)
+
+
+def test_a_question_that_names_no_tool_is_for_none() -> None:
+    asked = needs("n1", kind="question")
+    assert "attention.cleared n1 answered" not in told(call("c1", ask="x"), asked, done("c1", ask="x"))
 
 
 def test_a_request_the_person_edited_is_answered_by_the_edited_call() -> None:
