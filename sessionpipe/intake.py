@@ -256,7 +256,9 @@ def map_job(job: Job, files: Files, machine: str | None) -> Mapped:
     drafts = told_by_files(drafts, context, files)
     for draft in drafts:
         redact_ids(draft)
-    cwd = drafts[0]["session"].get("cwd") or job.cwd
+    # Never the hook's own folder unless the table takes it for the session's: some agents run their hooks
+    # in a folder of theirs.
+    cwd = drafts[0]["session"].get("cwd")
     git = git_facts(cwd) if cwd else {}
     block = session_block({**facts, **_present(git, ("repo", "branch")), "machine": machine}, home)
     return Mapped(job, drafts, block, git.get("root"), home)
@@ -304,7 +306,9 @@ def record_drafts(tx: Transaction, sessions: dict[tuple[str, str], Session], ite
     session = sessions.get(key)
     if session is None:
         # When it happened, where the payload says: by the time its hook runs a model may have answered.
-        session = sessions[key] = tx.session(*key, first["at_ms"])
+        # What its files tell of a time before that is no part of what we were there for.
+        seen = (d["at_ms"] for d in item.drafts if not d.get("memo", {}).get("only_running"))
+        session = sessions[key] = tx.session(*key, next(seen, item.job.at_ms))
     if session.forgotten_ms is not None and item.job.at_ms < session.forgotten_ms:
         return  # The person had it forgotten after this happened.
     state, emitted = fold(session.state, item.drafts)

@@ -7,6 +7,7 @@ could leave half a credential that no rule knows any more.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,6 +20,7 @@ from sessionpipe.redaction import FREE_TEXT, Redaction, in_force
 Draft = dict[str, Any]
 
 TITLE_CHARS = 80
+_WINDOWS = re.compile(r"[A-Za-z]:|[/\\]{2}")
 # A session fact is a name, a folder or a link; what is longer is none.
 _FACT_CHARS = 1024
 
@@ -127,12 +129,17 @@ def relative(path: str, root: str | None, home: str | None) -> str:
 
 def _below(path: str, folder: str | None) -> str | None:
     folder = (folder or "").rstrip("/\\")
-    if not folder or not path.startswith(folder):
+    rest, windows = path[len(folder) :], bool(_WINDOWS.match(folder))
+    inside = _spelt(path[: len(folder)]) == _spelt(folder) if windows else path.startswith(folder)
+    if not folder or not inside or (rest and rest[0] not in "/\\"):
         return None
-    rest = path[len(folder) :]
-    if rest and rest[0] not in "/\\":
-        return None
-    return rest.lstrip("/\\")
+    rest = rest.lstrip("/\\")
+    return rest.replace("\\", "/") if windows else rest
+
+
+def _spelt(path: str) -> str:
+    """On Windows two spellings name one folder: either slash, and letters of either case."""
+    return path.replace("/", "\\").casefold()
 
 
 def bound_blob(value: Any, limit: int) -> Any:

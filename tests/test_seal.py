@@ -122,6 +122,26 @@ class TestPaths:
     def test_home_is_written_as_a_tilde(self, path: str, short: str) -> None:
         assert shorten(path, "/home/dev") == short
 
+    @pytest.mark.parametrize(
+        ("path", "told"),
+        [
+            ("C:\\work\\repo\\src\\f.py", "src/f.py"),
+            ("c:/work/Repo/src/f.py", "src/f.py"),
+            ("C:\\work\\repository\\f.py", "C:\\work\\repository\\f.py"),
+            ("C:\\Users\\dev\\notes\\n.md", "~/notes/n.md"),
+            ("D:\\work\\repo\\f.py", "D:\\work\\repo\\f.py"),
+        ],
+    )
+    def test_windows_spells_one_folder_in_several_ways(self, path: str, told: str) -> None:
+        assert relative(path, "C:\\work\\repo", "C:\\Users\\dev") == told
+
+    def test_a_share_is_a_folder_of_windows_too(self) -> None:
+        assert relative("\\\\host\\share\\a\\b", "//host/share", None) == "a/b"
+
+    def test_elsewhere_a_folder_has_one_spelling(self) -> None:
+        assert relative("/Work/f", "/work", None) == "/Work/f"
+        assert relative("/work/a\\b", "/work", None) == "a\\b"
+
     def test_a_home_that_is_not_known_shortens_nothing(self) -> None:
         assert shorten("/home/dev/x", None) == "/home/dev/x"
         assert relative("/home/dev/x", None, "") == "/home/dev/x"

@@ -18,7 +18,7 @@ from typing import Any
 
 from sessionpipe.adapters import payload as payloads
 from sessionpipe.adapters.fits import Fit, boolean, fits_of, matching, opaque, text
-from sessionpipe.adapters.values import Getter, Mistake, Scope, Test, condition, conditions, value
+from sessionpipe.adapters.values import Getter, Mistake, Scope, Test, condition, conditions, local, value
 from sessionpipe.protocol import attention_id, is_lineage, is_session_id
 from sessionpipe.protocol.vocabulary import VOCABULARY
 
@@ -290,6 +290,7 @@ class Adapter:
 
 def _under(path: str, cwd: str) -> str:
     """``path`` as the tool meant it: seen from ``cwd`` unless it is absolute or below the home."""
+    path = local(path)
     if not cwd or path.startswith("~/") or _ABSOLUTE.match(path):
         return path
     if cwd.startswith("/"):
@@ -304,14 +305,14 @@ _TABLES = frozenset(
     | {"hook", "claim", "session", "fields", "ask", "transcript", "events", "install"}
 )
 _STANDINGS = frozenset({"recorded", "documented"})
-_RESERVED = frozenset({"type", "when", "unless", "memo"})
 #: What a session's id may be asked to be: a UUID, words (anything but a UUID), or any.
 _FORMS: Mapping[str, str] = {form: form for form in ("any", "uuid", "words")}
+_RESERVED = frozenset({"type", "when", "unless", "memo"})
 _MEMO: Mapping[str, Fit] = {
     "echo": boolean,
     "only_known": boolean,
-    "only_running": boolean,
     "only_new": boolean,
+    "only_running": boolean,
     "kind": text,
     "prompt": text,
     "said": text,
@@ -329,7 +330,7 @@ def _block_text(found: Any) -> str | None:
 
 def _folder(found: Any) -> str | None:
     """A folder is absolute, or nobody knows which one it is."""
-    folder = _block_text(found)
+    folder = _block_text(local(found) if isinstance(found, str) else None)
     return folder if folder and _ABSOLUTE.match(folder) else None
 
 
@@ -347,7 +348,12 @@ _SESSION: Mapping[str, Fit] = {
 
 @cache
 def _fits(event_type: str) -> dict[str, tuple[Fit, bool]]:
-    return fits_of(VOCABULARY[event_type])
+    fits = fits_of(VOCABULARY[event_type])
+    if event_type == "session.ended":
+        reason, required = fits["reason"]
+        # Claude Code's word, and of those who took its hooks over: the person left at the prompt.
+        fits["reason"] = (lambda found: reason("exit" if found == "prompt_input_exit" else found)), required
+    return fits
 
 
 def compile_adapter(name: str, table: Mapping[str, Any]) -> Adapter:
@@ -393,15 +399,15 @@ def _compile(name: str, table: Mapping[str, Any]) -> Adapter:
     )
 
 
+def _called(path: Any) -> str:
+    """What is missing where nothing is found at ``path``, for the reason of a refusal."""
+    return " or ".join(map(str, path)) if isinstance(path, list) else str(path)
+
+
 def _field(name: str, spec: Any, fit: Fit, where: str, required: bool = False) -> Field:
     """A field whose alternatives are tried one by one: the first that is found *and fits* is taken."""
     specs = spec if isinstance(spec, list) else [spec]
     return Field(name, tuple(value(item, f"{where}.{name}") for item in specs), fit, required)
-
-
-def _called(path: Any) -> str:
-    """What is missing where nothing is found at ``path``, for the reason of a refusal."""
-    return " or ".join(map(str, path)) if isinstance(path, list) else str(path)
 
 
 def _events(name: str, specs: Mapping[str, Any], names: Mapping[str, Any]) -> dict[str, Event]:

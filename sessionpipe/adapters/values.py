@@ -388,18 +388,21 @@ def _from_uuid7(found: Any) -> int | None:
 
 
 def _local(said: Any, where: str) -> Transform:
+    return lambda found: local(found) if isinstance(found, str) else None
+
+
+def local(path: str) -> str:
     """A ``file:`` URI as the path it names; a path as it is."""
+    if not path.startswith("file://"):
+        return path
+    from urllib.parse import unquote
 
-    def local(found: Any) -> str | None:
-        if not isinstance(found, str) or not found.startswith("file://"):
-            return found if isinstance(found, str) else None
-        from urllib.parse import unquote
-
-        path = unquote(found.removeprefix("file://").removeprefix("localhost"))
-        # file:///C:/x names C:/x
-        return path[1:] if re.match(r"/[A-Za-z]:[/\\]", path) else path
-
-    return local
+    host, slash, rest = path.removeprefix("file://").partition("/")
+    rest = unquote(slash + rest)
+    if host not in ("", "localhost"):
+        return f"//{unquote(host)}{rest}"
+    # file:///C:/x names C:/x
+    return rest[1:] if re.match(r"/[A-Za-z]:(?:[/\\]|$)", rest) else rest
 
 
 #: The transforms, in the order in which they are applied.

@@ -185,6 +185,9 @@ class TestSession:
             (7, "", "/hook"),
             ("relative/folder", "/variable", "/variable"),
             ("C:\\work", "/variable", "C:\\work"),
+            ("file:///a%20folder", "", "/a folder"),
+            ("file:///C:/work", "", "C:/work"),
+            ("file://host/share", "", "//host/share"),
         ],
     )
     def test_the_folder_is_the_first_that_is_one(self, folder: Any, variable: str, found: str) -> None:
@@ -287,6 +290,8 @@ class TestTools:
             ("/work", "~/notes", "~/notes"),
             ("C:\\work", "src\\f", "C:\\work\\src\\f"),
             ("C:\\work", "D:\\f", "D:\\f"),
+            ("/work", "file:///work/a%20b", "/work/a b"),
+            ("C:\\work", "file:///C:/work/f", "C:/work/f"),
         ],
     )
     def test_a_changed_file_is_seen_from_the_sessions_folder(
