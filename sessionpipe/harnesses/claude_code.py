@@ -1,6 +1,7 @@
 """Claude Code: what its own files say about a session.
 
-* The transcript: model, title, version, and the link of a session that is open to a remote control.
+* The transcript: model, title, version, the link of a session that is open to a remote control, and how the
+  turns ended whose end no hook tells.
 * ``.claude.json`` of the config directory the session ran with: the account, by its id alone.
 * ``settings.json`` there: whether the account is another API's.
 """
@@ -10,7 +11,9 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from typing import Any
+from collections import deque
+from pathlib import Path
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
@@ -26,7 +29,7 @@ from sessionpipe.harnesses.claude_code_transcript import (
     steps,
 )
 from sessionpipe.harnesses.context import Context
-from sessionpipe.harnesses.conversation import Prompt
+from sessionpipe.harnesses.conversation import Interrupted, Prompt
 from sessionpipe.harnesses.files import Files, Opened
 from sessionpipe.harnesses.titles import first_ask, titled
 
@@ -36,6 +39,13 @@ _HEAD = 256 << 10
 _TAIL = 256 << 10
 _ACCOUNT = 32 << 20
 _SETTINGS = 1 << 20
+
+# How many of the last ends that no hook told are remembered: more than can come between two hooks.
+_ENDS = 16
+_SAYING = (b'"assistant"', b"-title", b"remote_session_change", b"max_turns_reached", b"[Request interrupted")
+# A quote inside a text is escaped, so this is no text's.
+_PROMPT_ID = re.compile(rb'"promptId":\s*"([0-9a-fA-F-]{36})"')
+_WORD = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
 # When the transcript may say something new: what happens between these changes no name and no model.
 _TELLING = frozenset({"session.started", "turn.started", "turn.ended", "session.ended", "context.compacted"})
@@ -55,15 +65,11 @@ def facts(draft: Draft, context: Context, files: Files) -> dict[str, Any]:
     if memo.get("thread") is not None:
         return found  # A subagent has a model and a prompt of its own.
     transcript = find(memo.get("file") or (memo.get("transcript") or {}).get("path"), files)
-    if transcript is None:
-        return found | _title(None, None, memo, session)
-    latest = files.learn(transcript, "claude-code.latest", lambda _: Latest(), per="file")
-    if latest is None:
+    latest = _latest(transcript, files) if transcript else None
+    if transcript is None or latest is None:
         return found | _title(None, None, memo, session)
     if draft["type"] in _TELLING or latest.is_new:
-        if opened := files.open(transcript):
-            with opened:
-                latest.catch_up(opened)
+        latest.catch_up_with(transcript, files)
         asked = files.learn(transcript, "claude-code.asked", _first_ask, per="file")
         found |= _title(latest, asked, memo, session)
         if latest.url:
@@ -74,6 +80,53 @@ def facts(draft: Draft, context: Context, files: Files) -> dict[str, Any]:
         # The session block remembers; an event's harness block does not, and every event may say it.
         found["version"] = latest.version
     return found
+
+
+def missed(drafts: list[Draft], context: Context, files: Files) -> list[Draft]:
+    """The drafts behind the ends of turns that no hook tells and the transcript does.
+
+    A turn that the person interrupted in the terminal fires nothing at all; a headless run that an overloaded
+    API or ``--max-turns`` stopped fires only SessionEnd. Each is told again at every hook: what is known of
+    the session says whether it is news.
+    """
+    first = drafts[0]
+    memo = first.get("memo", {})
+    transcript = find(memo.get("file"), files)
+    if memo.get("thread") is not None or first["type"] not in _TELLING or transcript is None:
+        return drafts
+    latest = _latest(transcript, files)
+    if latest is None:
+        return drafts
+    latest.catch_up_with(transcript, files)
+    # A job may be read long after its hook ran: what has happened since is not this hook's to tell.
+    ends = [end for end in latest.ends if end.ms <= first["at_ms"]]
+    failed = latest.failed
+    if failed and failed.ms <= first["at_ms"] and _is_behind(first, failed):
+        ends.append(failed)
+    return [*(_end(first, end) for end in ends), *drafts]
+
+
+def _is_behind(draft: Draft, failed: End) -> bool:
+    """Whether the turn that failed is over: while it goes on the error may be survived yet."""
+    if draft["type"] == "turn.started":
+        return failed.turn_id != draft["data"].get("turn_id")
+    return bool(draft["type"] == "session.ended")
+
+
+def _end(draft: Draft, end: End) -> Draft:
+    told = {"turn_id": end.turn_id, "reason": end.reason, "error": end.error}
+    return {
+        "type": "turn.ended",
+        "at_ms": end.ms,
+        "harness": dict(draft["harness"]),
+        "session": dict(draft["session"]),
+        "data": {name: value for name, value in told.items() if value is not None},
+        "memo": {"only_running": True},
+    }
+
+
+def _latest(transcript: Path, files: Files) -> Latest | None:
+    return files.learn(transcript, "claude-code.latest", lambda _: Latest(), per="file")
 
 
 def _title(
@@ -92,6 +145,15 @@ def _title(
     return first_ask(asked or "")
 
 
+class End(NamedTuple):
+    """A turn's end that no hook told, or will have told: when (epoch ms), whose, and how (protocol §4)."""
+
+    ms: int
+    turn_id: str | None
+    reason: str
+    error: str | None = None
+
+
 class Latest:
     """What a transcript said last of what changes; reads only what was appended since."""
 
@@ -103,7 +165,18 @@ class Latest:
         self.url: str | None = None
         self.custom_title: str | None = None
         self.ai_title: str | None = None
+        #: Turns that were interrupted, or stopped by a limit of the run's.
+        self.ends: deque[End] = deque(maxlen=_ENDS)
+        #: The API error that the model has not been heard behind.
+        self.failed: End | None = None
+        self._turn_id: str | None = None
         self._read = 0
+
+    def catch_up_with(self, transcript: Path, files: Files) -> None:
+        """Look at what was appended to a file; nothing when there is nothing new, or no file."""
+        if opened := files.open(transcript):
+            with opened:
+                self.catch_up(opened)
 
     def catch_up(self, opened: Opened) -> None:
         """Look at the lines behind those already seen; at most the last 256 KiB of them."""
@@ -116,8 +189,10 @@ class Latest:
             start += opened.read_at(start, _TAIL).find(b"\n") + 1
         for line in jsonl.forward(opened, start):
             self._read = line.end
+            if of_turn := _PROMPT_ID.search(line.data):
+                self._turn_id = of_turn[1].decode()
             # Most lines are large and say nothing here; a few names tell which ones do.
-            if any(name in line.data for name in (b'"assistant"', b"-title", b"remote_session_change")):
+            if any(name in line.data for name in _SAYING):
                 record = jsonl.decode(line.data, DECODER)
                 if record and record.isSidechain is not True:
                     self._see(record)
@@ -126,17 +201,31 @@ class Latest:
         if isinstance(record.version, str):
             self.version = record.version
         match record.type:
+            case "assistant" if record.isApiErrorMessage is True:
+                if ms := jsonl.epoch_ms(record.timestamp):
+                    self.failed = End(ms, self._turn_id, "error", _word(record.error) or "unknown")
             case "assistant" if isinstance(record.message, dict):
                 model = record.message.get("model")
                 if isinstance(model, str) and model and model != SYNTHETIC:
-                    self.model = model
+                    self.model, self.failed = model, None
+            case "user":
+                for step in steps(record):
+                    if isinstance(step, Interrupted) and step.ms:
+                        self.ends.append(End(step.ms, self._turn_id, "interrupt"))
             case "custom-title" if isinstance(record.customTitle, str):
                 self.custom_title = record.customTitle
             case "ai-title" if isinstance(record.aiTitle, str):
                 self.ai_title = record.aiTitle
             case "attachment" if isinstance(record.attachment, dict):
-                if record.attachment.get("type") == "remote_session_change":
-                    self.url = session_link(record.attachment.get("url"))
+                match record.attachment.get("type"):
+                    case "remote_session_change":
+                        self.url = session_link(record.attachment.get("url"))
+                    case "max_turns_reached" if ms := jsonl.epoch_ms(record.timestamp):
+                        self.ends.append(End(ms, self._turn_id, "error", "max_turns_reached"))
+
+
+def _word(value: object) -> str | None:
+    return value if isinstance(value, str) and _WORD.fullmatch(value) else None
 
 
 def _first_ask(opened: Opened) -> str | None:
@@ -241,4 +330,4 @@ def endpoint_account(base_url: object) -> str | None:
     return "api-" + hashlib.sha256(origin.encode()).hexdigest()[:16]
 
 
-__all__ = ["exchanges", "facts"]
+__all__ = ["exchanges", "facts", "missed"]

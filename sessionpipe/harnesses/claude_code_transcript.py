@@ -49,6 +49,7 @@ class Record(msgspec.Struct):
     type: Any = None
     subtype: Any = None
     timestamp: Any = None
+    promptId: Any = None
     message: Any = None
     attachment: Any = None
     origin: Any = None
@@ -58,6 +59,7 @@ class Record(msgspec.Struct):
     isCompactSummary: Any = None
     isVisibleInTranscriptOnly: Any = None
     isApiErrorMessage: Any = None
+    error: Any = None
     operation: Any = None
     reason: Any = None
     content: Any = None

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from sessionpipe.harnesses.claude_code import endpoint_account, facts, session_link
+from sessionpipe.harnesses.claude_code import endpoint_account, facts, missed, session_link
 from sessionpipe.harnesses.context import Context
 from sessionpipe.harnesses.files import Files
 from sessionpipe.paths import data_dir
+from sessionpipe.protocol import rfc3339
 
 RECORDED = data_dir("conformance") / "transcripts" / "claude-code"
 ID = "11111111-2222-4333-8444-555555555555"
@@ -333,3 +334,115 @@ def test_without_a_home_nothing_is_looked_for(home: Home) -> None:
     draft = {"type": "turn.ended", "session": {"id": ID}, "data": {}}
     assert facts(draft, Context({}, "/", 0, None), Files()) == {}
     assert facts(draft, Context({"CLAUDE_CONFIG_DIR": "relative"}, "/", 0, None), Files()) == {}
+
+
+# --- turns whose end no hook tells --------------------------------------------------------------------
+
+TURN = "aaaaaaaa-1111-4222-8333-444444444444"
+NEXT = "bbbbbbbb-1111-4222-8333-444444444444"
+
+
+def at(second: int) -> int:
+    return 1_795_975_000_000 + second * 1000
+
+
+def stamped(second: int, record: dict[str, Any]) -> dict[str, Any]:
+    return {**record, "timestamp": rfc3339(at(second))}
+
+
+def interruption(second: int, suffix: str = "", turn: str = TURN) -> dict[str, Any]:
+    content = [{"type": "text", "text": f"[Request interrupted by user{suffix}]"}]
+    return stamped(second, ask("", promptId=turn) | {"message": {"role": "user", "content": content}})
+
+
+def failure(second: int, error: object = "server_error") -> dict[str, Any]:
+    return stamped(second, answer("<synthetic>", isApiErrorMessage=True, error=error))
+
+
+def max_turns(second: int) -> dict[str, Any]:
+    attachment = {"type": "max_turns_reached", "maxTurns": 1, "turnCount": 2}
+    return stamped(second, {"type": "attachment", "attachment": attachment})
+
+
+def ends(home: Home, kind: str, second: int, turn: str | None = None, **memo: Any) -> list[dict[str, Any]]:
+    """What is told with a hook, before what the hook itself tells."""
+    hook = {
+        "type": kind,
+        "at_ms": at(second),
+        "harness": {"name": "claude-code", "event": "Hook"},
+        "session": {"id": ID},
+        "data": {"turn_id": turn} if turn else {},
+        "memo": {"file": str(home.transcript), **memo},
+    }
+    *told, last = missed([hook], Context(home.env, "/src", at(second), str(home.root)), home.files)
+    assert last == hook
+    assert all(draft["type"] == "turn.ended" and draft["memo"] == {"only_running": True} for draft in told)
+    return [{**draft["data"], "at": (draft["at_ms"] - at(0)) // 1000} for draft in told]
+
+
+class TestMissed:
+    @pytest.mark.parametrize("suffix", ["", " for tool use"])
+    def test_an_interrupted_turn_is_told_at_the_next_hook(self, home: Home, suffix: str) -> None:
+        home.writes(stamped(1, ask("one", promptId=TURN)), interruption(3, suffix))
+        told = [{"turn_id": TURN, "reason": "interrupt", "at": 3}]
+        assert ends(home, "turn.started", 9, NEXT) == told
+        assert ends(home, "session.ended", 10) == told
+
+    def test_words_about_an_interruption_are_none(self, home: Home) -> None:
+        home.writes(stamped(1, ask("what is [Request interrupted by user] for?", promptId=TURN)))
+        assert ends(home, "turn.started", 9, NEXT) == []
+
+    def test_what_happened_after_the_hook_is_not_its_to_tell(self, home: Home) -> None:
+        home.writes(stamped(1, ask("one", promptId=TURN)), interruption(3))
+        assert ends(home, "turn.started", 2, TURN) == []
+
+    def test_of_several_none_is_left_out(self, home: Home) -> None:
+        home.writes(
+            stamped(1, ask("one", promptId=TURN)),
+            interruption(2),
+            stamped(3, ask("two", promptId=NEXT)),
+            interruption(4, turn=NEXT),
+        )
+        assert [told["turn_id"] for told in ends(home, "session.ended", 5)] == [TURN, NEXT]
+
+    def test_a_run_that_an_error_stopped_fires_only_its_sessions_end(self, home: Home) -> None:
+        home.writes(stamped(1, ask("one", promptId=TURN)), failure(2))
+        told = [{"turn_id": TURN, "reason": "error", "error": "server_error", "at": 2}]
+        assert ends(home, "session.ended", 3) == told
+        assert ends(home, "turn.started", 3, NEXT) == told
+
+    @pytest.mark.parametrize("error", [None, 529, "An Error", ["x"]])
+    def test_an_error_without_a_class_is_unknown(self, home: Home, error: object) -> None:
+        home.writes(stamped(1, ask("one", promptId=TURN)), failure(2, error))
+        assert ends(home, "session.ended", 3)[0]["error"] == "unknown"
+
+    def test_an_error_in_a_turn_that_goes_on_ends_nothing(self, home: Home) -> None:
+        home.writes(stamped(1, ask("one", promptId=TURN)), failure(2))
+        assert ends(home, "turn.ended", 3, TURN) == ends(home, "turn.started", 3, TURN) == []
+        home.writes(stamped(4, answer("model-1")))
+        assert ends(home, "session.ended", 5) == []
+
+    def test_a_run_that_used_up_its_turns_ended_in_an_error(self, home: Home) -> None:
+        home.writes(stamped(1, ask("one", promptId=TURN)), stamped(2, answer("model-1")), max_turns(3))
+        told = {"turn_id": TURN, "reason": "error", "error": "max_turns_reached", "at": 3}
+        assert ends(home, "session.ended", 4) == [told]
+
+    def test_a_subagent_ends_no_turn(self, home: Home) -> None:
+        home.writes(stamped(1, ask("one", promptId=TURN)), interruption(3))
+        assert ends(home, "turn.started", 9, NEXT, thread="a1") == []
+
+    def test_a_call_looks_for_nothing(self, home: Home) -> None:
+        home.writes(stamped(1, ask("one", promptId=TURN)), interruption(3))
+        assert ends(home, "tool.started", 9, NEXT) == []
+
+    def test_without_a_transcript_nothing_is_told(self, home: Home) -> None:
+        assert ends(home, "session.ended", 3) == []
+
+    def test_recorded_interruptions(self, home: Home, shared: Path) -> None:
+        (recorded,) = (shared / "recordings/claude-code/tui-interrupt").glob("files/projects/*/*.jsonl")
+        home.transcript.write_bytes(recorded.read_bytes())
+        told = ends(home, "session.ended", 2**31)
+        assert [(end["reason"], end["turn_id"][:8]) for end in told] == [
+            ("interrupt", "e2c0eabb"),
+            ("interrupt", "4394a17a"),
+        ]
