@@ -13,10 +13,13 @@ from typing import Any
 import pytest
 
 from sessionpipe import firings
+from sessionpipe.clock import now_ms
+from sessionpipe.harnesses import Context, Exchange, Files, Harness, Reading, Want
 from sessionpipe.intake import STUCK_S, Intake
 from sessionpipe.outbox import Outbox
 from sessionpipe.seal import seal
 from sessionpipe.spool import Job, Spool
+from sessionpipe.transcripts import TranscriptReader
 from tests.schema import assert_valid
 
 SESSION = "3f0c2f2e-6a51-4d7b-9a55-0d3c5f1f5a10"
@@ -231,6 +234,103 @@ class TestBatches:
         bench.intake().run()
         assert bench.outbox.count() == (0, 0)
         assert bench.spool.rejected_names() == []
+
+
+class TestToldByFiles:
+    """What no hook told, and where a transcript is that no payload names."""
+
+    @pytest.fixture
+    def codex(self, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+        """Codex as a harness whose files say what the test puts here."""
+        said: dict[str, Any] = {"ends": [], "transcript": None}
+
+        def missed(drafts: list[Any], context: Context, files: Files) -> list[Any]:
+            first = drafts[0]
+            ends = [
+                {**first, "type": "turn.ended", "at_ms": at, "data": data, "memo": {"only_running": True}}
+                for at, data in said["ends"]
+                if at <= first["at_ms"]
+            ]
+            return [*ends, *drafts]
+
+        def exchanges(path: Any, cursor: Any, want: Want, files: Files) -> Reading:
+            said["read"] = (path, want.session)
+            told = [Exchange("ask", "answer", "2026-11-29T18:14:41.342Z")] if not cursor else []
+            return Reading(told, {"read": 1}, complete=True)
+
+        harness = Harness(missed=missed, transcript=lambda *_: said["transcript"], exchanges=exchanges)
+        monkeypatch.setattr("sessionpipe.harnesses.get", lambda name: harness)
+        return said
+
+    @staticmethod
+    def hook(event: str, at_ms: int, **payload: Any) -> bytes:
+        body = {"session_id": SESSION, "cwd": "/nowhere", **payload}
+        return (
+            f"v=1\0harness=codex\0event={event}\0at_ms={at_ms}\0cwd=/\0ppid=1\0\0".encode()
+            + json.dumps(body).encode()
+        )
+
+    def test_an_end_that_every_hook_finds_in_a_file_is_recorded_once_before_what_the_hook_tells(
+        self, bench: Bench, codex: dict[str, Any]
+    ) -> None:
+        codex["ends"] = [(200, {"reason": "interrupt", "turn_id": "t1"})]
+        bench.put(self.hook("UserPromptSubmit", 100, prompt="a", turn_id="t1"))
+        for at, turn in ((300, "t2"), (400, "t2"), (500, "t3")):
+            bench.put(self.hook("UserPromptSubmit", at, prompt="b", turn_id=turn))
+            bench.intake().run()
+        told = [(e["type"], e["data"].get("turn_id"), e["data"].get("ms")) for e in bench.events()[1:]]
+        assert told == [
+            ("turn.started", "t1", None),
+            ("turn.ended", "t1", 100),
+            ("turn.started", "t2", None),
+            ("turn.started", "t2", None),
+            ("turn.started", "t3", None),
+        ]
+        for event in bench.events():
+            assert_valid(event)
+
+    def test_an_end_of_before_we_were_there_opens_no_session_and_is_not_the_time_it_was_first_seen(
+        self, bench: Bench, codex: dict[str, Any]
+    ) -> None:
+        codex["ends"] = [(5, {"reason": "interrupt", "turn_id": "t0"})]
+        bench.put(self.hook("UserPromptSubmit", 100, prompt="a", turn_id="t1"))
+        bench.intake().run()
+        assert [e["type"] for e in bench.events()] == ["session.started", "turn.started"]
+        (session,) = bench.outbox.sessions()
+        assert session.first_ms == 100
+
+    def test_a_transcript_that_no_payload_names_is_looked_for_and_read(
+        self, bench: Bench, codex: dict[str, Any]
+    ) -> None:
+        codex["transcript"] = "/store/sessions.db"
+        bench.put(self.hook("Stop", 100, turn_id="t1"))
+        bench.intake().run()
+        (pending,) = bench.outbox.pending_reads()
+        assert pending.want["path"] == "/store/sessions.db"
+        reader = TranscriptReader(bench.outbox, log=lambda level, message: None)
+        assert reader.step(now_ms()) is None
+        assert codex["read"] == ("/store/sessions.db", SESSION)
+        last = bench.events()[-1]
+        assert (last["type"], last["data"]["user"], last["data"]["assistant"]) == (
+            "turn.transcript",
+            "ask",
+            "answer",
+        )
+
+    def test_a_transcript_that_the_payload_names_is_not_looked_for(
+        self, bench: Bench, codex: dict[str, Any]
+    ) -> None:
+        codex["transcript"] = "/store/sessions.db"
+        bench.put(self.hook("Stop", 100, transcript_path="/w/rollout-1.jsonl"))
+        bench.intake().run()
+        assert bench.outbox.pending_reads()[0].want["path"] == "/w/rollout-1.jsonl"
+
+    def test_a_transcript_that_is_nowhere_is_not_waited_for(
+        self, bench: Bench, codex: dict[str, Any]
+    ) -> None:
+        bench.put(self.hook("Stop", 100))
+        bench.intake().run()
+        assert bench.outbox.pending_reads() == []
 
 
 class TestTrouble:
