@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from sessionpipe.adapters import registry
 from sessionpipe.cli import cli
 from sessionpipe.paths import data_dir, state_dir
 from tests.schema import assert_valid
@@ -136,7 +137,7 @@ def test_a_refused_payload_prints_its_reason_apart_and_is_no_failure(
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (("nobody", "Stop"), "no harness is called 'nobody'; there are claude-code, codex, pi"),
+        (("nobody", "Stop"), f"no harness is called 'nobody'; there are {', '.join(registry.names())}"),
         (("claude-code", "Stop", "--env", "HOME"), "--env takes NAME=VALUE, not 'HOME'"),
         (("claude-code", "Stop", "--files", "/nowhere"), "does not exist"),
     ],

@@ -21,6 +21,7 @@ from typing import IO, Any
 import click
 import pytest
 
+from sessionpipe.adapters import registry
 from sessionpipe.paths import state_dir
 
 BASH = {"tool": "Bash", "call_id": "c1", "ok": True, "ms": 1830, "input": {"command": "make"}}
@@ -116,7 +117,7 @@ def test_a_session_nobody_knows_is_an_error_in_one_line(run: Any, recorder: Any)
 def test_a_harness_nobody_knows_is_a_matter_of_usage(run: Any, recorder: Any) -> None:
     done = run("tail", "--no-follow", "--harness", "claude")
     assert done.exit_code == 2
-    assert "there are claude-code, codex, pi" in done.stderr
+    assert f"there are {', '.join(registry.names())}" in done.stderr
 
 
 def test_what_a_session_says_cannot_move_the_cursor(run: Any, recorder: Any) -> None:
