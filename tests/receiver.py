@@ -170,10 +170,7 @@ class Receiver:
                     answer = outer.answers.pop(0) if outer.answers else None
                     outer.requests.append(request)
                     outer.arrived.notify_all()
-                if answer is None:
-                    count = len(request.events)
-                    answer = Answer(202, {"accepted": count, "duplicates": 0, "rejected": [], "max_tier": 3})
-                self.say(answer, request)
+                self.say(answer or outer.taken(request), request)
 
             def say(self, answer: Answer, request: Request | None = None) -> None:
                 if answer.raw is not None:
@@ -203,6 +200,11 @@ class Receiver:
         self._server = self._make(0)
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
         self._thread: threading.Thread | None = None
+
+    def taken(self, request: Request) -> Answer:
+        """What is answered when nothing else was said: all of it is taken."""
+        count = len(request.events)
+        return Answer(202, {"accepted": count, "duplicates": 0, "rejected": [], "max_tier": 3})
 
     @property
     def events(self) -> list[dict[str, Any]]:

@@ -7,7 +7,6 @@ with a reason that ``status`` and ``doctor`` show; nothing is taken for delivere
 from __future__ import annotations
 
 import math
-import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar, assert_never
@@ -69,7 +68,8 @@ class Guarded(Sink):
 
     def tail(self) -> Tail | None:
         try:
-            return self.loaded().tail()
+            tail = self.loaded().tail()
+            return None if tail is None else _typed(tail, Tail, "its tail")
         except OSError:
             raise
         except Exception as error:
@@ -108,6 +108,8 @@ class Guarded(Sink):
             return _line(str(error))
         if isinstance(error, Nonsense):
             return f"the code of the sink kind {kind} is at fault: {error}"
+        import traceback  # Which only a fault needs.
+
         frames = traceback.extract_tb(error.__traceback__)
         where = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "?"
         said = f": {error}" if str(error) else ""
@@ -174,8 +176,11 @@ def _tier(tier: int | None) -> int | None:
 
 
 def _typed(value: Any, type_: Any, what: str) -> Any:
+    """``value`` as a ``type_``, whatever its fields were given. Raises :class:`Nonsense`."""
     try:
-        plain = msgspec.to_builtins(value) if isinstance(value, msgspec.Struct) else value
+        plain = value
+        if isinstance(value, msgspec.Struct):
+            plain = msgspec.to_builtins(value, builtin_types=(bytes,))
         return msgspec.convert(plain, type_)
     except (msgspec.MsgspecError, TypeError, ValueError) as error:
         raise Nonsense(f"{what} of it can't be read ({_line(str(error))})") from None

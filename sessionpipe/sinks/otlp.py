@@ -47,6 +47,9 @@ _TOO_BIG = re.compile(
 class OtlpSink(Sink):
     """Sends to the collector at ``setup.config.url``."""
 
+    # No collector knows a batch, but a repeat is the same records all the same: the rules are http's.
+    knows_messages = True
+
     def __init__(
         self, setup: Setup, *, wire: Wire | None = None, clock: Callable[[], float] = time.time
     ) -> None:

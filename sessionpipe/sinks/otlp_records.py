@@ -77,6 +77,7 @@ RECORD = (
     _row("vcs.repository.url.full", "session.repo", make=_browsable),
     _row("vcs.repository.name", "session.repo", make=_last_part),
     _row("vcs.ref.head.name", "session.branch"),
+    _row("vcs.ref.head.type", "session.branch", make=lambda _: "branch"),
     _row("process.working_directory", "session.cwd"),
     _row("sessionpipe.tier", "tier"),
     _row("sessionpipe.session.seq", "session.seq"),
@@ -163,7 +164,7 @@ def severity(type_: str, data: Mapping[str, Any]) -> tuple[str, bool]:
 
 
 def _fill_record(record: LogRecord, event: dict[str, Any], observed_ns: int) -> None:
-    type_, data = event.get("type", ""), event.get("data") or {}
+    type_, data = event.get("type") or "", event.get("data") or {}
     name, failed = severity(type_, data)
     record.time_unix_nano = _nanoseconds(event.get("time"))
     record.observed_time_unix_nano = observed_ns
@@ -173,8 +174,6 @@ def _fill_record(record: LogRecord, event: dict[str, Any], observed_ns: int) -> 
     for attribute in RECORD:
         _add(record.attributes, attribute.name, _field(event, attribute))
     _add(record.attributes, "gen_ai.operation.name", OPERATIONS.get(type_))
-    if event.get("session", {}).get("branch"):
-        _add(record.attributes, "vcs.ref.head.type", "branch")
     if failed:
         _add(record.attributes, "error.type", ERROR_TYPE)
     _fill(record.body, event, 0)
