@@ -1,0 +1,85 @@
+"""Trying a sink of one's own: what the helper hands over, and what it finds."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from sessionpipe.conformance.sink import check, events
+from sessionpipe.delivery.batch import Batch, Limits
+from sessionpipe.delivery.outcome import Acked, Drop, LowerTier, Outcome, Retry
+from sessionpipe.protocol.vocabulary import VOCABULARY
+from sessionpipe.sinks.base import Setup, Sink
+from tests.schema import problems
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "sqlite-sink"
+
+
+class Kept(Sink):
+    """Keeps what it gets; ``said`` is what it answers."""
+
+    def __init__(self, said: Any = None, most: int = 7) -> None:
+        self.got: list[dict[str, Any]] = []
+        self._said = said or Acked()
+        self._most = most
+
+    def limits(self) -> Limits:
+        return Limits(self._most, 1000)
+
+    def send(self, batch: Batch) -> Outcome:
+        assert len(batch.events) <= self._most
+        self.got += map(msgspec.json.decode, batch.events)
+        return self._said  # type: ignore[no-any-return]
+
+
+def test_there_is_a_sound_event_of_every_type_with_every_field() -> None:
+    for event in events():
+        assert problems(event) == []
+        assert set(event["data"]) == set(VOCABULARY[event["type"]].fields)
+    assert {event["type"] for event in events()} == set(VOCABULARY)
+
+
+def test_a_sink_is_handed_each_twice_and_the_end_of_the_session() -> None:
+    sink = Kept()
+    assert check("kept:x", make=lambda _setup: sink) == []
+    ids = [event["id"] for event in sink.got]
+    count = len(VOCABULARY) - 1
+    assert ids[:count] == ids[count : 2 * count] and sink.got[2 * count]["type"] == "session.forgotten"
+
+
+@pytest.mark.parametrize(
+    ("said", "found"),
+    [
+        (Retry("no room"), "a batch: no room"),
+        (Drop("no"), "a batch: no"),
+        (Acked(unnamed=2), "it rejects 2 of 7 events"),
+        (LowerTier(1), "it takes tier 1 at most"),
+        (7, "at fault: it answers with a int"),
+    ],
+)
+def test_what_is_no_acknowledgement_is_said(said: Any, found: str) -> None:
+    assert any(found in line for line in check("kept:x", make=lambda _setup: Kept(said)))
+
+
+def test_a_sink_that_can_not_be_made_is_said_once() -> None:
+    def make(setup: Setup) -> Sink:
+        raise ValueError(f"{setup.config.url} is not mine")
+
+    (line,) = check("kept://x", make=make)
+    assert "kept://x is not mine" in line
+    assert "no installed package brings" in check("nobodys:x")[0]
+    assert "is no target" in check("x")[0]
+
+
+def test_the_example_keeps_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(EXAMPLE))
+    monkeypatch.delitem(sys.modules, "sessionpipe_sqlite", raising=False)
+    from sessionpipe_sqlite import SqliteSink  # type: ignore[import-not-found]
+
+    assert check(f"sqlite:{tmp_path}/a.db", make=SqliteSink.make) == []
+    assert "absolute path" in check("sqlite:a.db", make=SqliteSink.make)[0]
+    assert "unable to open" in check(f"sqlite:{tmp_path}/none/a.db", make=SqliteSink.make)[0]
