@@ -165,10 +165,13 @@ class Turn:
 class Conversation:
     """Turns put together from lines, in file order. Pure; what it keeps is bounded by the turns.
 
-    ``told``: digests of what the last turn that was delivered is known by.
+    ``told``: digests of what the last turn that was delivered is known by. ``settled``: the file will not
+    change any more without a prompt.
     """
 
-    def __init__(self, meaning: Meaning, start: int = 0, told: Collection[str] = ()) -> None:
+    def __init__(
+        self, meaning: Meaning, start: int = 0, told: Collection[str] = (), *, settled: bool = False
+    ) -> None:
         self.over: list[Turn] = []
         self.open: Turn | None = None
         #: How much text the turns in ``over`` hold.
@@ -179,6 +182,7 @@ class Conversation:
         self._meaning = meaning
         self._read = start
         self._told = told
+        self._settled = settled
         self._absorbed: deque[tuple[str, int]] = deque(maxlen=64)
 
     @property
@@ -210,6 +214,8 @@ class Conversation:
             return True
         if turn.asked_ms is not None and turn.asked_ms > want.ended_ms:
             return False
+        if self._settled and turn.last_words:
+            return True
         if turn.hooks_ran_ms is not None and turn.hooks_ran_ms >= want.ended_ms:
             return True
         if turn.error is not None and want.said in (None, digest(turn.error)):

@@ -1,8 +1,29 @@
-"""What a harness's own files say of sessions that were there before us (protocol §4, ``session.backfill``)."""
+"""What a harness's own files say of sessions that were there before us (protocol §4, ``session.backfill``).
+
+:func:`listed` finds the files, :func:`glimpse` looks at one: both within bounds, whatever is there.
+"""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from sessionpipe.harnesses import jsonl
+from sessionpipe.harnesses.conversation import Absorbed, Prompt, Queued
+from sessionpipe.harnesses.files import Opened
+
+if TYPE_CHECKING:
+    from sessionpipe.harnesses.reading import Format
+
+#: How many names one listing looks at.
+_NAMES = 200_000
+#: How much of a file's beginning and of its end is read; a smaller one is read whole.
+_HEAD = 512 << 10
+_TAIL = 256 << 10
+_WHOLE = 4 << 20
 
 
 class Past(NamedTuple):
@@ -25,3 +46,92 @@ class Past(NamedTuple):
     turns: int | None
     block: dict[str, Any]
     version: str | None = None
+
+
+class Listed(NamedTuple):
+    """A file that was found, and when it was last written (epoch milliseconds)."""
+
+    path: Path
+    changed_ms: int
+
+
+def listed(folder: str | Path, *levels: str, since_ms: int) -> Iterator[Listed]:
+    """The files below ``folder`` that were written at ``since_ms`` or later, sorted by name in each folder.
+
+    ``levels``: per level a pattern that all of a name must match, the last one a file's. No link is
+    followed but ``folder`` itself, and what can't be listed is not there.
+    """
+    patterns = [re.compile(level) for level in levels]
+    budget = _NAMES
+
+    def walk(at: str, depth: int) -> Iterator[Listed]:
+        nonlocal budget
+        try:
+            with os.scandir(at) as entries:
+                # Sorted, so that what is found does not depend on the disk; and cut, so that a folder of
+                # millions costs no more than one of thousands.
+                found = sorted(
+                    (entry for entry, _ in zip(entries, range(max(budget, 0)), strict=False)),
+                    key=lambda entry: entry.name,
+                )
+        except OSError:
+            return
+        budget -= len(found)
+        for entry in found:
+            if not patterns[depth].fullmatch(entry.name):
+                continue
+            try:
+                if depth + 1 < len(patterns):
+                    if entry.is_dir(follow_symlinks=False):
+                        yield from walk(entry.path, depth + 1)
+                elif entry.is_file(follow_symlinks=False):
+                    changed_ms = entry.stat(follow_symlinks=False).st_mtime_ns // 1_000_000
+                    if changed_ms >= since_ms:
+                        yield Listed(Path(entry.path), changed_ms)
+            except OSError:
+                continue
+
+    yield from walk(str(folder), 0)
+
+
+class Glimpse(NamedTuple):
+    """What a transcript's beginning and end say.
+
+    ``asked``: the first thing the person asked, ``first_ms`` and ``last_ms``: of the first and the last
+    record that says when it was, ``turns``: how many prompts the person has in it (None: too large to count).
+    """
+
+    asked: str | None
+    first_ms: int | None
+    last_ms: int | None
+    turns: int | None
+
+
+def glimpse(opened: Opened, format: Format) -> Glimpse | None:
+    """What a transcript's beginning and end say; None for one that has not got to its own beginning."""
+    own = format.own(opened)
+    if own is None:
+        return None
+    whole = opened.size - own <= _WHOLE
+    meaning = format.meaning(opened)
+    asked, first_ms, last_ms, turns = None, None, None, 0
+    for line in jsonl.forward(opened, own):
+        for step in meaning.steps(line):
+            if isinstance(step, Prompt) and step.kind != "injected":
+                turns += 1
+            if asked is None and isinstance(step, Prompt | Absorbed) and getattr(step, "kind", "ask") == "ask":
+                asked = step.text or None
+            if not isinstance(step, Queued) and step.ms is not None:
+                first_ms = step.ms if first_ms is None else first_ms
+                last_ms = step.ms
+        if not whole and line.end - own > _HEAD:
+            break
+    if whole:
+        return Glimpse(asked, first_ms, last_ms, turns)
+    meaning = format.meaning(opened)
+    for line in jsonl.backward(opened, _TAIL):
+        times = [step.ms for step in meaning.steps(line) if not isinstance(step, Queued) and step.ms]
+        if times:
+            last_ms = max(times)
+            break
+    return Glimpse(asked, first_ms, last_ms, None)

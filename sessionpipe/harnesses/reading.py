@@ -11,6 +11,7 @@ searched from its end.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +37,8 @@ from sessionpipe.protocol import rfc3339
 
 #: How far back a first reading looks for the prompt to begin at.
 BACKWARDS = 64 << 20
+#: How long a file must not have changed for its writer to be done with a turn whose hook has run.
+QUIET_MS = 1_000
 
 
 class Spoken(Protocol):
@@ -150,6 +153,10 @@ def _at_once(opened: Opened) -> int | None:
     return 0
 
 
+def _as_it_is(path: Path, files: Files) -> Opened | None:
+    return files.open(path)
+
+
 @dataclass(frozen=True)
 class Format:
     """How one harness's transcripts are read.
@@ -158,16 +165,20 @@ class Format:
     ``meaning(opened)``: what the lines of an open file mean, to be told from any line on.
     ``own(opened)``: where the session's own lines begin, behind what it copied of another one; None when
     that is not written yet.
+    ``open(path, files)``: the file, open.
     ``backward``: a line means the same whatever stands before it, so that a prompt may be looked for from
     the end. ``timed``: records say when they were written; if not, a first reading begins at the last
-    prompt.
+    prompt. ``quiet``: nothing that is written tells a turn's end; once its hook has run, last words are at the
+    end of a file that was left alone for :data:`QUIET_MS`.
     """
 
     find: Callable[[object, Files], Path | None]
     meaning: Callable[[Opened], Meaning]
     own: Callable[[Opened], int | None] = _at_once
+    open: Callable[[Path, Files], Opened | None] = _as_it_is
     backward: bool = True
     timed: bool = True
+    quiet: bool = False
 
 
 def exchanges(
@@ -178,7 +189,7 @@ def exchanges(
     A transcript that doesn't exist, yet or at all, holds nothing.
     """
     found = format.find(str(path), files) if path is not None else None
-    opened = files.open(found) if found else None
+    opened = format.open(found, files) if found else None
     if opened is None:
         return Reading([], cursor, complete=want.final)
     with opened:
@@ -187,8 +198,14 @@ def exchanges(
             cursor,
             want,
             lambda since_ms: starting_point(format, opened, since_ms),
-            lambda start, known: Conversation(format.meaning(opened), start, known.said),
+            lambda start, known: Conversation(
+                format.meaning(opened), start, known.said, settled=format.quiet and _is_quiet(opened)
+            ),
         )
+
+
+def _is_quiet(opened: Opened) -> bool:
+    return time.time_ns() // 1_000_000 - opened.version[1] // 1_000_000 >= QUIET_MS
 
 
 def starting_point(format: Format, opened: Opened, since_ms: int | None) -> int | None:
