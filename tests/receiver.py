@@ -28,6 +28,11 @@ class Request:
 
     @property
     def events(self) -> list[dict[str, Any]]:
+        """The events it carries, in order, as JSON or as log records."""
+        if self.headers.get("content-type") == "application/x-protobuf":
+            from tests.collector import received
+
+            return [record.body for record in received(self)]
         events: list[dict[str, Any]] = json.loads(self.body)["events"]
         return events
 

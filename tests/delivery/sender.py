@@ -12,7 +12,7 @@ import hmac
 import json
 import re
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from email.utils import formatdate
 from typing import Any
 
@@ -26,7 +26,7 @@ from sessionpipe.delivery.courier import Courier, Step
 from sessionpipe.delivery.outcome import Outcome
 from sessionpipe.outbox import Outbox, SinkState
 from sessionpipe.paths import State, config_dir, make_private, state_dir
-from sessionpipe.sinks import Log
+from sessionpipe.sinks import Log, Setup, Sink
 from sessionpipe.sinks.http import HttpSink
 from sessionpipe.sinks.wire import Wire
 from tests import receiver as misbehaving
@@ -47,6 +47,9 @@ class Killed(BaseException):
 class Player:
     """A scenario's sender and receiver; :meth:`play` raises AssertionError where they part."""
 
+    receiver: type[Receiver] = Receiver
+    signs = True
+
     def __init__(self, scenario: Mapping[str, Any]) -> None:
         self._scenario = scenario
         self._start = self._now = self._since = now_ms()
@@ -60,7 +63,7 @@ class Player:
         make_private(self._state.root)
         self._outbox = Outbox.open(self._state.outbox)
         answers = [self._answer(step["answer"]) for step in scenario["steps"] if "answer" in step]
-        self._receiver = Receiver(*answers, well_known=self._file(scenario.get("well_known")))
+        self._receiver = self.receiver(*answers, well_known=self._file(scenario.get("well_known")))
 
     def play(self) -> None:
         with self._receiver:
@@ -132,11 +135,15 @@ class Player:
 
     def _is_message(self, label: str, request: Request) -> None:
         """The same label stands for the same message, another for another."""
-        sent = request.headers.get("webhook-id"), request.body
+        sent = self._message(request)
         for known, other in self._messages.items():
             assert (sent == other) == (known == label), f"message {label} against {known}"
             assert sent[0] is None or (sent[0] == other[0]) == (known == label)
         self._messages[label] = sent
+
+    def _message(self, request: Request) -> tuple[str | None, bytes]:
+        """What two requests with the same message have in common: its id, if it has one, and its content."""
+        return request.headers.get("webhook-id"), request.body
 
     def _quiet(self, seconds: float) -> None:
         self._until(seconds * 1000)
@@ -192,14 +199,17 @@ class Player:
 
     def _add(self, wanted: Mapping[str, Any]) -> None:
         options = ["--token", "-"]
-        if wanted.get("signed"):
+        if wanted.get("signed") and self.signs:
             file = self._state.root / "secret"
             file.write_text("whsec_" + base64.b64encode(KEY).decode())
             options += ["--secret-file", str(file)]
         for name in ("tier", "tools", "from"):
             if name in wanted:
                 options += [f"--{name}", str(wanted[name])]
-        self._command("sinks", "add", self._receiver.url, "--name", NAME, *options)
+        self._command("sinks", "add", self._target(), "--name", NAME, *options)
+
+    def _target(self) -> str:
+        return self._receiver.url
 
     def _command(self, *arguments: str) -> str:
         found = CliRunner().invoke(cli, list(arguments), input=TOKEN)
@@ -230,24 +240,22 @@ class Player:
             self._courier = None
             return Step(True)
 
-    def _make(self, config: SinkConfig, state: SinkState, *, env: Mapping[str, str], log: Log) -> HttpSink:
-        player = self
+    def _make(self, config: SinkConfig, state: SinkState, *, env: Mapping[str, str], log: Log) -> Sink:
+        setup = Setup(config, state.discovery, env, log)
+        sink = self._sink_of(setup, Wire(env, DEADLINE_S), lambda: self._now / 1000)
+        send = sink.send
 
-        class Mortal(HttpSink):
-            def send(self, batch: Batch) -> Outcome:
-                outcome = super().send(batch)
-                if player._killed:
-                    raise Killed
-                return outcome
+        def mortal(batch: Batch) -> Outcome:
+            outcome = send(batch)
+            if self._killed:
+                raise Killed
+            return outcome
 
-        return Mortal(
-            config,
-            state.discovery,
-            env=env,
-            log=log,
-            wire=Wire(env, DEADLINE_S),
-            clock=lambda: self._now / 1000,
-        )
+        sink.send = mortal  # type: ignore[method-assign]
+        return sink
+
+    def _sink_of(self, setup: Setup, wire: Wire, clock: Callable[[], float]) -> Sink:
+        return HttpSink(setup.config, setup.known, env=setup.env, log=setup.log, wire=wire, clock=clock)
 
     def _logged(self, _level: str, line: str) -> None:
         self._log.append(line)
