@@ -20,6 +20,8 @@ from sessionpipe.places import open_file, put_aside
 INHERITED = 3
 #: How many bytes a worker says of its trouble at most.
 _SAID = 1000
+#: The third line that a worker writes into its lock when it listens no more.
+_LEAVING = "leaving"
 
 
 class Lock:
@@ -44,9 +46,13 @@ class Lock:
         self.say("")
         return True
 
-    def say(self, trouble: str) -> None:
-        """Write down who works, and what keeps it from its work just now, for `status` and people."""
-        text = b"%d\n%s\n" % (os.getpid(), trouble.replace("\n", " ").encode("utf-8", "replace")[:_SAID])
+    def say(self, trouble: str, *, leaving: bool = False) -> None:
+        """Write down who works, and what keeps it from its work just now, for `status` and people.
+
+        ``leaving``: it listens no more, and whoever waits for the lock will have it.
+        """
+        line = trouble.replace("\n", " ").encode("utf-8", "replace")[:_SAID]
+        text = b"%d\n%s\n%s" % (os.getpid(), line, _LEAVING.encode() if leaving else b"")
         # A full disk may have no room for it: no reason not to work, which would make room.
         with contextlib.suppress(OSError):
             if self._fd is not None:
@@ -201,8 +207,13 @@ def worker_alive(state: State) -> tuple[bool, int | None]:
 
 def worker_trouble(state: State) -> str | None:
     """What keeps the worker that lives from its work just now, in its own words."""
-    _, _, trouble = (_said(state) or "").partition("\n")
-    return trouble.strip() or None
+    trouble = (_said(state) or "").split("\n")[1:2]
+    return "".join(trouble).strip() or None
+
+
+def worker_leaves(state: State) -> bool:
+    """Whether the worker that holds the lock listens no more, and will let go of it in a moment."""
+    return (_said(state) or "").split("\n")[2:3] == [_LEAVING]
 
 
 def _said(state: State) -> str | None:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sessionpipe import faults
 from sessionpipe.clock import now_ms
-from sessionpipe.liveness import Fifo, Lock, inherited_fifo, send, worker_alive
+from sessionpipe.liveness import Fifo, Lock, inherited_fifo, send, worker_alive, worker_leaves
 from sessionpipe.parts import TROUBLE_S, Delivering, Part, Reading, Trouble
 from sessionpipe.paths import State, config_dir, make_private, private_umask, state_dir
 from sessionpipe.places import identity
@@ -52,6 +52,8 @@ SLICE_S = 5.0
 #: How long a part may take to end. A file's courier is waited for longer: were it to go on writing
 #: beside the next worker's, the file would have an event twice.
 _ENDING_S, _ENDING_FILE_S = 1.0, 10.0
+#: How long a worker that was told to end still records what was left for it.
+_LAST_S = 1.0
 #: How long after something of the state directory was removed the rest of it may be going too.
 _REMOVAL_S = 0.2
 
@@ -100,9 +102,12 @@ def run(state: State, config: Path) -> None:
     damage: Damage | None = None
     while True:
         if not lock.acquire():
-            if send(state.yielding, b"y"):
+            # One that leaves listens no more. We hold what hooks take for a reader, so that they start
+            # no other meanwhile.
+            leaves = worker_leaves(state) and lock.acquire(TAKEOVER_S)
+            if not leaves and send(state.yielding, b"y"):
                 takeover = lock.acquire(TAKEOVER_S)
-            if not takeover:
+            if not leaves and not takeover:
                 if inherited is not None:
                     os.close(inherited)
                     inherited = None
@@ -191,7 +196,7 @@ class Worker:
         self._config_file = config / "config.toml"
         self._config: Config | None = None
         self._config_seen: object = ()
-        self._refused: object = ()
+        self._refused: dict[str, object] = {}
         self._with_stdout = with_stdout
         self._reader = Reading(self)
         self._upkeep: Upkeep | None = None
@@ -273,6 +278,8 @@ class Worker:
                 self._upkeep = Upkeep(self, self._retention)
             return self._loop(outbox, intake, spool, force=force, until=until, once=once, forever=forever)
         finally:
+            if self._stop.is_set():
+                self._stop_listening(intake)
             handler()
             self._end_parts()
             if intake is not None:
@@ -312,7 +319,7 @@ class Worker:
 
                 def go_on(slice_ends: float = slice_ends) -> bool:
                     # Jobs were listed and none is read yet: a rule from before one of them is for it.
-                    self._renew_rules()
+                    self._renew_own_files()
                     now = time.monotonic()
                     return now < slice_ends and self._ended(until) is None
 
@@ -372,6 +379,19 @@ class Worker:
                 # Another process wrote: what it wrote is for the couriers and the reader too.
                 self.committed()
                 self._reader.notify()
+
+    def _stop_listening(self, intake: Intake | None) -> None:
+        """Somebody wants this worker to end: from now on hooks start another, which waits for the lock.
+
+        The parts may take a second to end, or a file's courier ten. What a hook left for us before is
+        recorded now, as far as that goes at once: a signal must end a worker that cannot record.
+        """
+        self._lock.say("", leaving=True)
+        self.fifo.close()
+        deadline = time.monotonic() + _LAST_S
+        with contextlib.suppress(Exception):
+            if intake is not None and self.damage is None and self._ours():
+                intake.run(lambda: time.monotonic() < deadline and self._ours())
 
     def _ended(self, until: float | None) -> str | None:
         """Why this worker must end, if it must; asked before every batch of jobs."""
@@ -535,15 +555,21 @@ class Worker:
 
         return restore
 
-    def _renew_rules(self) -> None:
-        """Take up what the person changed in their own rules; what can't be used is logged once."""
+    def _renew_own_files(self) -> None:
+        """Take up what the person changed in their own rules and adapters; what can't be used is logged once."""
         from sessionpipe import redaction
+        from sessionpipe.adapters import registry
 
-        problems = redaction.refresh(self._config_file.parent).problems
-        if problems != self._refused:
-            self._refused = problems
-            for problem in problems:
-                self.log("warning", f"own rules: {problem}; refused")
+        config = self._config_file.parent
+        found = {
+            "own rules": redaction.refresh(config).problems,
+            "own adapter": registry.refresh(config).problems,
+        }
+        for what, problems in found.items():
+            if problems != self._refused.get(what, ()):
+                self._refused[what] = problems
+                for problem in problems:
+                    self.log("warning", f"{what}: {problem}; refused")
 
     # --- sinks --------------------------------------------------------------------------------
 

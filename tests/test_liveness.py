@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from sessionpipe.liveness import Fifo, Lock, send, worker_alive, worker_trouble
+from sessionpipe.liveness import Fifo, Lock, send, worker_alive, worker_leaves, worker_trouble
 from sessionpipe.paths import State
 
 
@@ -40,6 +40,17 @@ class TestLock:
         assert worker_alive(state) == (True, os.getpid())
         lock.release()
         assert worker_alive(state) == (False, None)
+
+    @pytest.mark.parametrize("trouble", ["", "the disk is full", "leaving"])
+    def test_a_holder_that_leaves_says_so_and_it_is_no_trouble(self, state: State, trouble: str) -> None:
+        lock = Lock(state)
+        lock.acquire()
+        lock.say(trouble)
+        assert (worker_leaves(state), worker_trouble(state)) == (False, trouble or None)
+        lock.say("", leaving=True)
+        assert (worker_leaves(state), worker_trouble(state)) == (True, None)
+        lock.release()
+        assert not worker_leaves(state)
 
     def test_a_killed_holder_holds_nothing(self, state: State) -> None:
         script = (

@@ -183,6 +183,24 @@ def test_a_worker_ends_though_a_receiver_hangs_and_the_next_sends_the_same_messa
     assert calls(board) == ["one", "one", "two"]
 
 
+@pytest.mark.parametrize("close", [True, False], ids=["as it leaves", "as it is told to"])
+def test_a_hook_that_fires_as_a_worker_is_told_to_end_waits_for_no_other(
+    machine: Machine, stuck: Stuck, close: bool
+) -> None:
+    with Receiver(Answer(raw=stuck), well_known=WELL_KNOWN) as board:
+        add(machine, "board", board.url)
+        machine.hook("claude-code", "PostToolUse", tool("one"))
+        wait_for(stuck.holds.is_set, "it to hang")
+        pid = machine.worker()
+        assert pid is not None
+        os.kill(pid, signal.SIGTERM)
+        if close:
+            wait_for(lambda: not send(machine.state.fifo, b"i"), "it to listen no more")
+        machine.hook("claude-code", "PostToolUse", tool("two"))
+        wait_for(lambda: calls(board)[-1] == "two", "both, with no other hook")
+        assert pid not in machine.workers()
+
+
 def test_a_sink_that_is_removed_while_it_hangs_holds_nothing_up(machine: Machine, stuck: Stuck) -> None:
     with Receiver(Answer(raw=stuck), well_known=WELL_KNOWN) as hangs, Receiver(well_known=WELL_KNOWN) as fast:
         add(machine, "hangs", hangs.url)
