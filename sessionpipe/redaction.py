@@ -7,21 +7,18 @@ rules are the files ``rulesets/*.toml`` in the config directory (rulesets/README
 
 from __future__ import annotations
 
-import os
-import stat
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from sessionpipe import ownfiles
 from sessionpipe.paths import config_dir
 from sessionpipe.privacy import secrets
 from sessionpipe.privacy.own import Own, Problem, Ruleset, parse
 
 FOLDER = "rulesets"
-#: How many files are read, and how large one may be.
-MOST_FILES, LARGEST = 100, 1 << 20
 
 _ROUNDS = 4
 # A row's stamp: the revision of secrets@1, and above it what tells the own rules from others.
@@ -132,14 +129,15 @@ def load(folder: Path) -> Loaded:
     """The rules in ``folder``, and what of them was refused. Never raises."""
     rulesets: list[Ruleset] = []
     problems: list[Problem] = []
-    names, reason = _files(folder)
+    names, reason = ownfiles.names(folder)
     if reason:
         problems.append(Problem(str(folder), "", reason))
-    if len(names) > MOST_FILES:
-        problems.append(Problem(str(folder), "", f"more than {MOST_FILES} files: the rest is not read"))
-    for name in names[:MOST_FILES]:
+    most = ownfiles.MOST_FILES
+    if len(names) > most:
+        problems.append(Problem(str(folder), "", f"more than {most} files: the rest is not read"))
+    for name in names[:most]:
         try:
-            parsed = parse(name, _text(folder / name))
+            parsed = parse(name, ownfiles.text(folder / name))
         except (OSError, ValueError) as error:
             problems.append(Problem(name, "", getattr(error, "strerror", None) or str(error)))
             continue
@@ -152,27 +150,6 @@ def load(folder: Path) -> Loaded:
             continue
         rulesets.append(parsed.ruleset)
     return Loaded(Redaction(Own(rulesets)) if rulesets else PLAIN, tuple(problems))
-
-
-def _files(folder: Path) -> tuple[list[str], str]:
-    try:
-        return sorted(path.name for path in folder.iterdir() if path.suffix == ".toml"), ""
-    except FileNotFoundError:
-        return [], ""
-    except OSError as error:
-        return [], f"cannot be looked into: {error.strerror or error}"
-
-
-def _text(path: Path) -> str:
-    # Not blocking: opening a FIFO in its place would wait for a writer for ever.
-    fd = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
-    with os.fdopen(fd, "rb") as file:
-        info = os.fstat(fd)
-        if not stat.S_ISREG(info.st_mode):
-            raise ValueError("it is no file")
-        if info.st_size > LARGEST:
-            raise ValueError(f"it is larger than {LARGEST >> 20} MiB")
-        return file.read(LARGEST + 1).decode("utf-8")
 
 
 # --- what holds in this process ------------------------------------------------------------------
@@ -201,22 +178,10 @@ def refresh(config: Path | None = None) -> Loaded:
             _folder = config / FOLDER
         folder = _folder or config_dir() / FOLDER
         # Taken before the files are read: one that changes meanwhile is read once more.
-        seen = (folder, _signature(folder))
+        seen = (folder, ownfiles.signature(folder))
         if _loaded is None or seen != _seen:
             _loaded, _seen = load(folder), seen
         return _loaded
-
-
-def _signature(folder: Path) -> object:
-    try:
-        with os.scandir(folder) as entries:
-            return sorted(
-                (entry.name, info.st_mtime_ns, info.st_size, info.st_ino)
-                for entry in entries
-                if entry.name.endswith(".toml") and (info := entry.stat())
-            )
-    except OSError as error:
-        return error.errno
 
 
 def redact(text: str) -> str:

@@ -21,6 +21,7 @@ import click
 import msgspec
 
 from sessionpipe import places, redaction
+from sessionpipe.adapters import registry
 from sessionpipe.cli import doctor_hooks
 from sessionpipe.cli.common import Fail, config_path, echo_json, printable, reason, state
 from sessionpipe.cli.findings import Finding, Level
@@ -30,6 +31,7 @@ from sessionpipe.cli.store import looking
 from sessionpipe.clock import now_ms
 from sessionpipe.config import FILE, ConfigError, SinkConfig, load
 from sessionpipe.install.netfs import network_file_system
+from sessionpipe.install.targets import refused
 from sessionpipe.liveness import worker_alive
 from sessionpipe.outbox import Damaged
 from sessionpipe.outboxfile import companions, damage, those_set_aside
@@ -86,6 +88,7 @@ def examine(place: State, config_dir: Path) -> Iterator[Finding]:
         ("state", lambda: _folder(place)),
         ("settings", lambda: _settings(config_dir)),
         ("rules", lambda: _own_rules(config_dir)),
+        ("adapters", lambda: _own_adapters(config_dir)),
         ("outbox", lambda: _outbox(place)),
         ("worker", lambda: _worker(place)),
         ("jobs", lambda: _rejected(place)),
@@ -205,6 +208,24 @@ def _own_rules(config_dir: Path) -> Iterator[Finding]:
         yield Finding(
             "rules", "ok", f"{count(rules, 'rule')} of your own in {', '.join(found.redaction.rulesets[1:])}"
         )
+
+
+def _own_adapters(config_dir: Path) -> Iterator[Finding]:
+    own = registry.refresh(config_dir)
+    for problem in own.problems:
+        yield Finding(
+            "adapters",
+            "fail",
+            f"own adapter {problem}; it is not used",
+            f"mend it in {own.folder}, then `sessionpipe map` shows what becomes of a payload",
+        )
+    unwritten = refused()
+    for name, (file, table, adapter) in own.tables.items():
+        if why := unwritten.get(name):
+            yield Finding("adapters", "fail", f"own adapter {file}: {why}", f"mend it in {own.folder}")
+        what = f"{name} is an adapter of your own, {count(len(adapter.events), 'event')}"
+        how = "" if "install" in table else "; it has no [install], so its hooks are yours to write"
+        yield Finding("adapters", "ok", what + how)
 
 
 def _outbox(place: State) -> Iterator[Finding]:

@@ -7,11 +7,13 @@ from collections.abc import Sequence
 
 import click
 
+from sessionpipe.adapters import registry
 from sessionpipe.cli.common import Fail, config_path, printable, reason, state, usage
 from sessionpipe.cli.render import table, tilde
 from sessionpipe.install import Elsewhere, Report, UnknownHarness
 from sessionpipe.install import install as install_hooks
 from sessionpipe.install import uninstall as uninstall_hooks
+from sessionpipe.install.targets import refused
 
 
 @click.command(short_help="Hook the agents on this machine.")
@@ -29,6 +31,13 @@ def install(harness: tuple[str, ...], dry_run: bool) -> None:
       sessionpipe install claude-code codex pi
       sessionpipe install codex --dry-run       show the changes as a diff
     """
+    own = registry.refresh(config_path())
+    for problem in own.problems:
+        if problem.file.removesuffix(".toml") in harness:
+            raise Fail(f"own adapter {problem}; mend it in {tilde(str(own.folder))}")
+    for name, why in refused().items():
+        if name in harness:
+            raise Fail(f"own adapter {name}: {why}; mend it in {tilde(str(own.folder))}")
     try:
         reports = install_hooks(harness, dry_run=dry_run, env=os.environ, state=state(), config=config_path())
     except UnknownHarness as error:

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from sessionpipe.cli.common import printable
+from sessionpipe.cli.common import config_path, printable
 
 
 @click.command("map", short_help="Print the events that one hook's payload becomes.")
@@ -57,9 +57,10 @@ def map_command(
     """
     from sessionpipe.adapters import Refused, map_hook, registry
 
-    if harness not in registry.names():
+    registry.refresh(config_path())
+    if harness not in registry.known():
         raise click.UsageError(
-            f"no harness is called {printable(harness)!r}; there are {', '.join(registry.names())}"
+            f"no harness is called {printable(harness)!r}; there are {', '.join(registry.known())}"
         )
     env = _environment(variables)
     cwd = _here() if cwd is None else cwd

@@ -75,8 +75,8 @@ def tail(
     """
     if named == "" or harness == "":
         usage("--session and --harness need a name")
-    if harness is not None and harness not in registry.names():
-        usage(f"no harness is called {printable(harness)}; there are {', '.join(registry.names())}")
+    if harness is not None and harness not in (known := registry.known()):
+        usage(f"no harness is called {printable(harness)}; there are {', '.join(known)}")
     place = state()
     wanted = Wanted(tier, harness)
     if named is not None:
