@@ -12,6 +12,7 @@ import click
 #: Subject → the module that has it.
 SUBJECTS = {
     "harness": "harness",
+    "receiver": "receiver",
     "redaction": "redaction",
 }
 
@@ -34,6 +35,7 @@ def main() -> None:
 
     \b
     sessionpipe-conformance harness
+    sessionpipe-conformance receiver http://localhost:8787 --token T
     sessionpipe-conformance redaction
     sessionpipe-conformance redaction --command 'my-redactor --stdin'
     """
