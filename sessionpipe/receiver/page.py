@@ -12,7 +12,7 @@ import jinja2
 
 from sessionpipe import __version__
 from sessionpipe.protocol import rfc3339, short_id
-from sessionpipe.receiver.board import Standing, Turn, standing
+from sessionpipe.receiver.board import Group, Standing, Turn, standing
 from sessionpipe.receiver.store import Row
 from sessionpipe.receiver.timeline import Part
 from sessionpipe.terminal import printable, printable_text
@@ -34,7 +34,11 @@ AGENTS = {
     "goose": "Goose",
     "pi": "Pi",
 }
-_GROUPS = (("needs", "Needs you"), ("working", "Working"), ("recent", "Recent"))
+_GROUPS: tuple[tuple[Group, str], ...] = (
+    ("needs", "Needs you"),
+    ("working", "Working"),
+    ("recent", "Recent"),
+)
 
 _environment = jinja2.Environment(
     loader=jinja2.FileSystemLoader(FOLDER / "templates"),
@@ -94,6 +98,7 @@ def card(row: Row, now_ms: int) -> dict[str, Any]:
         ],
         "standing": stands,
         "since": when(stands.since, now_ms),
+        "for": _for(now_ms - stands.since, stands.group),
         "begun": next((t.at for t in reversed(row.memory.turns) if t.at), row.memory.first) or 0,
         "heard": when(row.memory.last, now_ms),
         "first": when(row.memory.first or row.memory.last, now_ms),
@@ -169,6 +174,14 @@ def when(ms: int, now_ms: int) -> dict[str, str]:
         "clock": f"{local:%H:%M:%S}",
         "full": f"{local:%A %d %B %Y, %H:%M:%S}",
     }
+
+
+def _for(ms: int, group: Group) -> str:
+    """Since when it has stood like this: a state lasts, what is over was."""
+    long = ago(ms)
+    if long == "now":
+        return "just now"
+    return f"{long} ago" if group == "recent" else f"for {long}"
 
 
 def ago(ms: int) -> str:
