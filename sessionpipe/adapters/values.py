@@ -191,8 +191,9 @@ def condition(spec: Any, where: str) -> Test:
     """Compile a condition: every one of its keys must hold.
 
     ``has``, ``lacks`` (all of these values are present, or none; an empty string is not present),
-    ``any`` (one of these is), ``is = { path = value or [values] }``, ``matches = { path = pattern }``,
-    ``above = { path = number }``, ``close = { of = [value, value], within = number }``.
+    ``any`` (one of these is), ``is = { path = value or [values] }``, ``holds = { path = element }`` (of
+    a list), ``matches = { path = pattern }``, ``above = { path = number }``,
+    ``close = { of = [value, value], within = number }``.
     """
     if not isinstance(spec, dict) or not spec:
         raise Mistake(f"{where}: a condition is a table")
@@ -244,6 +245,11 @@ def _equals_one(found: Any, wanted: list[Any]) -> bool:
     return any(found == one and isinstance(found, bool) == isinstance(one, bool) for one in wanted)
 
 
+def _holds(spec: Any, where: str) -> Test:
+    asked = [(value(path, where), wanted) for path, wanted in spec.items()]
+    return lambda scope: all(isinstance(found := get(scope), list) and one in found for get, one in asked)
+
+
 def _matches(spec: Any, where: str) -> Test:
     asked = [(value(path, where), re.compile(pattern)) for path, pattern in spec.items()]
 
@@ -278,6 +284,7 @@ _CONDITIONS: Mapping[str, Callable[[Any, str], Test]] = {
     "any": _any,
     "lacks": _lacks,
     "is": _is,
+    "holds": _holds,
     "matches": _matches,
     "above": _above,
     "close": _close,

@@ -14,7 +14,7 @@ from sessionpipe.cli.findings import Finding, Level
 from sessionpipe.cli.render import ago, tilde
 from sessionpipe.cli.store import looking
 from sessionpipe.firings import Firings
-from sessionpipe.install import inspect
+from sessionpipe.install import FileState, inspect
 from sessionpipe.install.targets import targets
 from sessionpipe.paths import State
 from sessionpipe.protocol import rfc3339
@@ -25,7 +25,7 @@ SLOW_MS = 500
 BEGUN = 3
 _DAY_MS = 24 * 3_600_000
 
-_LEVELS: Mapping[str, Level] = {"installed": "ok", "stale": "fail"}
+_LEVELS: Mapping[str, Level] = {"installed": "ok", "skipped": "ok", "stale": "fail"}
 
 
 class File(NamedTuple):
@@ -57,25 +57,24 @@ def agents(place: State, env: Mapping[str, str] = os.environ) -> list[Agent]:
     return [
         Agent(
             name,
-            target.note,
-            target.events,
-            [_file(name, str(path), found) for path, found in there.get(name, ())],
+            " ".join(dict.fromkeys(target.note for target in places if target.note)),
+            list(dict.fromkeys(event for target in places for event in target.events)),
+            [_file(name, found) for found in there.get(name, ())],
             told.get(name, Firings()),
         )
-        for name, target in targets().items()
+        for name, places in targets().items()
     ]
 
 
-def _file(name: str, path: str, found: str) -> File:
-    state, _, why = found.partition(": ")
-    return File(path, state, why, _mend(name, state))
+def _file(name: str, found: FileState) -> File:
+    return File(str(found.path), found.state, found.why, found.mend or _mend(name, found.state))
 
 
 def _mend(name: str, state: str) -> str:
     match state:
-        case "installed":
+        case "installed" | "skipped":
             return ""
-        case "missing" | "stale":
+        case "missing" | "stale" | "inactive":
             return f"sessionpipe install {name}"
         case "needs trust":
             return f"start {name} once and trust the hooks it asks about"

@@ -89,10 +89,13 @@ def _tell(reports: Sequence[Report], dry_run: bool) -> None:
     """A line a file, then the diffs and what the person must do; exit status 1 when one was left alone."""
     rows = []
     for report in reports:
-        did = printable(f"{report.did}: {report.why}" if report.why else report.did)
-        rows.append([report.harness, tilde(str(report.path)) if report.path else "-", did])
+        if report.path:
+            did = printable(f"{report.did}: {report.why}" if report.why else report.did)
+            rows.append([report.harness, tilde(str(report.path)), did])
     for line in table(rows):
         click.echo(line)
+    if absent := [report.harness for report in reports if report.did == "not found"]:
+        click.echo(f"not on this machine: {', '.join(absent)}")
     for report in reports:
         for line in report.diff.split("\n") if report.diff else ():
             click.echo(printable(line))

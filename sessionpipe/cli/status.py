@@ -164,7 +164,7 @@ def harness_data(place: State) -> list[dict[str, Any]]:
     from sessionpipe.install import inspect
 
     return [
-        {"name": name, "files": [{"path": str(path), "state": found} for path, found in files]}
+        {"name": name, "files": [{"path": str(f.path), "state": f.state, "why": f.why} for f in files]}
         for name, files in inspect(env=os.environ, state=place)
     ]
 
@@ -245,7 +245,7 @@ def _show(report: dict[str, Any], now_ms: int) -> None:
     say("")
     say("hooks")
     rows = [
-        (harness["name"], tilde(file["path"]), file["state"])
+        (harness["name"], tilde(file["path"]), ": ".join(filter(None, (file["state"], file["why"]))))
         for harness in report["harnesses"]
         for file in harness["files"]
     ]

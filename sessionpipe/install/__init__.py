@@ -1,8 +1,9 @@
 """Putting hook entries into other programs' files, and taking them out byte for byte.
 
 What goes where is data (:mod:`sessionpipe.install.targets`); how one file changes is pure
-(:mod:`~sessionpipe.install.entries`, :mod:`~sessionpipe.install.owned`); how it gets to disk is
-:mod:`~sessionpipe.install.files`. This module walks over the harnesses and says what it did.
+(:mod:`~sessionpipe.install.entries`, :mod:`~sessionpipe.install.owned`, :mod:`~sessionpipe.install.setting`);
+how it gets to disk is :mod:`~sessionpipe.install.files`, and how it stands there
+:mod:`~sessionpipe.install.standing`. This module walks over the harnesses and says what it did.
 """
 
 from __future__ import annotations
@@ -12,21 +13,18 @@ import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import ModuleType
 from typing import NamedTuple
 
-from sessionpipe.install import entries, files, launcher, owned
-from sessionpipe.install.entries import Memory, WrongShape
-from sessionpipe.install.files import LeftAlone, NoFile
-from sessionpipe.install.jsontree import NotPlainJson
+from sessionpipe.install import files, launcher
+from sessionpipe.install.entries import Memory, is_empty
+from sessionpipe.install.leftalone import LeftAlone, NoFile
 from sessionpipe.install.memory import Manifest, Record, digest
 from sessionpipe.install.netfs import network_file_system
+from sessionpipe.install.standing import KINDS, FileState, decoded, standing
 from sessionpipe.install.targets import Target, account_home, answers, home, targets
-from sessionpipe.install.trust import trusted
 from sessionpipe.paths import State, make_private
 
 _OUR_NAME = b"sessionpipe-hook"
-_KINDS: dict[str, ModuleType] = {"entries": entries, "file": owned}
 
 
 class Report(NamedTuple):
@@ -34,8 +32,9 @@ class Report(NamedTuple):
 
     ``did`` is one of ``created added updated unchanged`` (install), ``restored removed deleted``
     (uninstall: the file is byte for byte what it was before us, or has changed since, or was ours
-    alone), ``left alone`` with the reason in ``why``, ``kept`` (the launcher, for the harnesses in
-    ``why``), or ``not found`` where ``why`` says (``path`` is None then).
+    alone), ``left alone`` with the reason in ``why``, ``skipped`` too, where another file makes good for
+    it, ``kept`` (the launcher, for the harnesses in ``why``), or ``not found`` where ``why`` says
+    (``path`` is None then).
     ``diff`` is a unified diff, made on a dry run only; ``note`` is what the person must do now.
     """
 
@@ -68,19 +67,16 @@ def install(
     :class:`OSError` or :class:`ValueError` when the launcher itself can't be had.
     """
     wanted = _chosen(names)
-    path = _launcher(state)
-    launcher.command(path, "x", "y")
+    launcher.command(_launcher(state), "x", "y")
     if not dry_run:
         make_private(state.root)
     with _alone(state, dry_run):
         reports = [_install_launcher(state, config, dry_run)]
         manifest = Manifest(state)
-        for target in wanted:
-            places = target.files(env, missing=bool(names))
-            reports += [_install_file(target, place, path, manifest, dry_run) for place in places]
-            if not places:
-                folder = target.folder(env)
-                reports.append(Report(target.harness, None, "not found", f"there is no {folder}"))
+        for name in wanted:
+            found = list(_install_harness(name, env, manifest, state, dry_run, named=bool(names)))
+            folder = targets()[name][0].folder(env)
+            reports += found or [Report(name, None, "not found", f"there is no {folder}")]
     return reports
 
 
@@ -99,11 +95,12 @@ def uninstall(
         _refuse_mixed(wanted, env, manifest, state)
     reports: list[Report] = []
     with _alone(state, dry_run):
-        for target in wanted:
+        for target in _targets(wanted, backwards=True):
             for path in _places(target, env, manifest):
                 reports += _uninstall_file(target, path, manifest, state, dry_run, named=bool(names))
         gone = {report.path for report in reports if report.did != "left alone"}
-        users = [target.harness for target in targets().values() if _uses(target, env, manifest, state, gone)]
+        every = [target for target in _targets(targets()) if _uses(target, env, manifest, state, gone)]
+        users = dict.fromkeys(target.harness for target in every)
         if users and not any(report.did == "left alone" for report in reports):
             reports.append(Report("sessionpipe", state.launcher, "kept", f"for {', '.join(users)}"))
         elif not users and os.path.lexists(state.launcher):
@@ -113,35 +110,20 @@ def uninstall(
     return reports
 
 
-def inspect(*, env: Mapping[str, str], state: State) -> list[tuple[str, list[tuple[Path, str]]]]:
-    """Each harness that is there, with its files and their states.
-
-    A state is ``installed``, ``stale`` (ours but not as it would be written now, or without a
-    launcher), ``missing``, ``needs trust``, or ``left alone: why`` where :func:`install` would say so.
-    """
-    manifest, found = Manifest(state), []
-    for target in targets().values():
-        states = [(path, _state(target, path, state)) for path in _places(target, env, manifest)]
+def inspect(*, env: Mapping[str, str], state: State) -> list[tuple[str, list[FileState]]]:
+    """Each harness that is there, with its files and how our hooks stand in them."""
+    manifest, run, found = Manifest(state), _launcher(state), []
+    for name, places in targets().items():
+        states = [
+            file
+            for target in places
+            for path in _places(target, env, manifest)
+            # Where the harness reads another file in its stead, nothing is missing.
+            if (file := standing(target, path, run, env)).state != "missing" or not target.instead(path)
+        ]
         if states:
-            found.append((target.harness, states))
+            found.append((name, states))
     return found
-
-
-def _state(target: Target, path: Path, state: State) -> str:
-    try:
-        seen, kind, run = files.read(path), _KINDS[target.kind], _launcher(state)
-        text = _text(seen.data or b"")
-        result: str = kind.look(text, target, run) if text.strip() else "missing"
-        if result == "missing":
-            kind.merge(text, target, run, None)
-            files.check_writable(seen)
-    except (LeftAlone, NotPlainJson, WrongShape) as error:
-        return f"left alone: {error}"
-    if result == "installed" and not os.access(state.launcher, os.X_OK):
-        return "stale"
-    if result == "installed" and target.table.get("trust") == "codex" and not trusted(path, text, target):
-        return "needs trust"
-    return result
 
 
 def _install_launcher(state: State, config: Path, dry_run: bool) -> Report:
@@ -156,14 +138,25 @@ def _install_launcher(state: State, config: Path, dry_run: bool) -> Report:
     return Report("sessionpipe", state.launcher, did, why)
 
 
+def _install_harness(
+    name: str, env: Mapping[str, str], manifest: Manifest, state: State, dry_run: bool, *, named: bool
+) -> Iterator[Report]:
+    for target in targets()[name]:
+        for path in target.files(env, missing=named):
+            if target.instead(path):
+                yield from _uninstall_file(target, path, manifest, state, dry_run, named=named)
+            else:
+                yield _install_file(target, path, _launcher(state), manifest, dry_run)
+
+
 def _install_file(target: Target, path: Path, run: Path, manifest: Manifest, dry_run: bool) -> Report:
-    kind = _KINDS[target.kind]
+    kind = KINDS[target.kind]
     try:
         seen = files.read(path)
-        text = _text(seen.data or b"")
-        standing = kind.look(text, target, run) if text.strip() else "missing"
+        text = decoded(seen.data or b"")
+        found = kind.look(text, target, run) if text.strip() else "missing"
         record = manifest.records.get(_key(path))
-        if standing == "missing":
+        if found == "missing":
             before = None if seen.data is None else digest(seen.data)
             folders = [*(record.folders if record else []), *map(str, files.missing_folders(path))]
             record = Record(target.harness, before, seen.data is None, folders, Memory())
@@ -174,7 +167,7 @@ def _install_file(target: Target, path: Path, run: Path, manifest: Manifest, dry
         if new == text:
             return Report(target.harness, path, "unchanged")
         files.check_writable(seen)
-        did = "created" if seen.data is None else "added" if standing == "missing" else "updated"
+        did = "created" if seen.data is None else "added" if found == "missing" else "updated"
         if dry_run:
             return Report(target.harness, path, did, diff=_diff(path, text, new))
         manifest.records[_key(path)] = record
@@ -183,19 +176,19 @@ def _install_file(target: Target, path: Path, run: Path, manifest: Manifest, dry
             files.create(path, new.encode())
         else:
             files.write(seen, new.encode())
-    except (LeftAlone, NotPlainJson, WrongShape) as error:
-        return Report(target.harness, path, "left alone", str(error))
+    except LeftAlone as error:
+        return Report(target.harness, path, "skipped" if target.optional else "left alone", str(error))
     return Report(target.harness, path, did, note=target.note)
 
 
 def _uninstall_file(
     target: Target, path: Path, manifest: Manifest, state: State, dry_run: bool, *, named: bool
 ) -> Iterator[Report]:
-    kind, record = _KINDS[target.kind], manifest.records.get(_key(path))
+    kind, record = KINDS[target.kind], manifest.records.get(_key(path))
     seen = None
     try:
         seen = files.read(path)
-        text = _text(seen.data or b"")
+        text = decoded(seen.data or b"")
         others = _others(kind.launchers(text, target), state) if text.strip() and not named else set()
         if others:
             raise LeftAlone(f"its entries belong to the installation in {others.pop().parent.parent}")
@@ -204,7 +197,7 @@ def _uninstall_file(
             yield _give_back(target, seen, text, new, record, dry_run)
         elif seen.data is None and record is not None and not dry_run:
             files.remove_folders([Path(folder) for folder in record.folders])
-    except (LeftAlone, NotPlainJson) as error:
+    except LeftAlone as error:
         # One that holds nothing of ours is nobody's concern here, unless we once wrote it.
         nothing = isinstance(error, NoFile) if seen is None else _OUR_NAME not in (seen.data or b"")
         if not nothing or (seen is None and record is not None):
@@ -219,7 +212,8 @@ def _give_back(
     target: Target, seen: files.Snapshot, text: str, new: str, record: Record | None, dry_run: bool
 ) -> Report:
     data = new.encode()
-    ours_alone = target.kind == "file" or (record is not None and record.created and _is_empty(new))
+    emptied = is_empty(new) and (record.created if record else target.own)
+    ours_alone = target.kind == "file" or emptied
     did = "deleted" if ours_alone else "removed"
     if not ours_alone and record is not None and record.before == digest(data):
         did = "restored"
@@ -234,21 +228,23 @@ def _give_back(
     return Report(target.harness, seen.path, did)
 
 
-def _is_empty(text: str) -> bool:
-    return text.translate({ord(space): None for space in " \t\r\n"}) in ("", "{}")
-
-
-def _chosen(names: Sequence[str]) -> list[Target]:
+def _chosen(names: Sequence[str]) -> list[str]:
     known = targets()
     if unknown := [name for name in names if name not in known]:
         raise UnknownHarness(f"no harness called {unknown[0]}; known are {', '.join(known)}")
-    return [known[name] for name in dict.fromkeys(names)] if names else list(known.values())
+    return list(dict.fromkeys(names)) or list(known)
+
+
+def _targets(names: Iterable[str], *, backwards: bool = False) -> Iterator[Target]:
+    """Every place of the harnesses; ``backwards`` within each, so that what was made first goes last."""
+    for name in names:
+        yield from reversed(targets()[name]) if backwards else targets()[name]
 
 
 def _places(target: Target, env: Mapping[str, str], manifest: Manifest) -> list[Path]:
     """The files of ``target`` to look at: where they are now, and where we once wrote one."""
     places = {os.path.realpath(path): path for path in target.files(env)}
-    for path in manifest.paths(target.harness):
+    for path in manifest.paths(target.harness, str(target.table["file"])):
         places.setdefault(os.path.realpath(path), path)
     return list(places.values())
 
@@ -272,17 +268,18 @@ def _uses(
             if path in gone or _OUR_NAME not in data:
                 continue
             try:
-                if _launcher(state) in _KINDS[target.kind].launchers(_text(data), target):
+                if _launcher(state) in KINDS[target.kind].launchers(decoded(data), target):
                     return True
-            except (LeftAlone, NotPlainJson):
+            except LeftAlone:
                 return True  # It can't be told apart, so the launcher stays.
     return False
 
 
-def _refuse_mixed(wanted: Sequence[Target], env: Mapping[str, str], manifest: Manifest, state: State) -> None:
+def _refuse_mixed(names: Sequence[str], env: Mapping[str, str], manifest: Manifest, state: State) -> None:
     account = account_home()
     if account is None or os.path.realpath(home(env)) != os.path.realpath(account):
         return
+    wanted = list(_targets(names))
     moved = {target.harness: name for target in wanted if (name := target.elsewhere(env))}
     at_home = [
         target.harness
@@ -310,14 +307,6 @@ def _alone(state: State, dry_run: bool) -> Iterator[None]:
         raise Busy("another sessionpipe install or uninstall is at work; try again") from None
 
 
-def _text(data: bytes) -> str:
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise LeftAlone(f"not plain JSON: a byte that is no UTF-8 at line {line}") from None
-
-
 def _diff(path: Path, old: str, new: str) -> str:
     lines = difflib.unified_diff(old.split("\n"), new.split("\n"), str(path), str(path), lineterm="")
     return "\n".join(lines)
@@ -331,4 +320,4 @@ def _launcher(state: State) -> Path:
     return Path(os.path.abspath(state.launcher))  # noqa: PTH100
 
 
-__all__ = ["Busy", "Elsewhere", "Report", "UnknownHarness", "inspect", "install", "uninstall"]
+__all__ = ["Busy", "Elsewhere", "FileState", "Report", "UnknownHarness", "inspect", "install", "uninstall"]

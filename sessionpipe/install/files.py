@@ -15,15 +15,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from sessionpipe.install.leftalone import LeftAlone, NoFile
+
 MAX_BYTES = 16 * 1024 * 1024
-
-
-class LeftAlone(Exception):
-    """The file is not ours to write; the message says why, in words for the report."""
-
-
-class NoFile(LeftAlone):
-    """What stands in the file's place holds no text at all, so nothing of ours either."""
 
 
 @dataclass(frozen=True)
@@ -189,8 +183,6 @@ def _reason(error: Exception) -> str:
 
 
 __all__ = [
-    "LeftAlone",
-    "NoFile",
     "Snapshot",
     "check_writable",
     "create",

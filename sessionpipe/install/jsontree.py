@@ -18,6 +18,8 @@ from collections.abc import Collection
 from json.decoder import scanstring  # type: ignore[attr-defined]  # there, though typeshed does not list it
 from typing import Any
 
+from sessionpipe.install.leftalone import LeftAlone
+
 MAX_DEPTH = 200
 
 #: What some programs take beside plain JSON: ``//`` and ``/* */``, a comma after the last item, a byte
@@ -25,7 +27,7 @@ MAX_DEPTH = 200
 TOLERANCES = frozenset({"comments", "commas", "mark"})
 
 
-class NotPlainJson(ValueError):
+class NotPlainJson(LeftAlone):
     """The text is not a plain JSON document. ``what`` never quotes it: such files hold secrets."""
 
     def __init__(self, what: str, line: int) -> None:

@@ -24,16 +24,18 @@ import sys
 from collections.abc import Mapping, Sequence
 from importlib.util import MAGIC_NUMBER, source_hash
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sessionpipe.install.files import remove_folders, replace
 from sessionpipe.paths import State, make_private
 from sessionpipe.places import make_ours, read_file
 
-# What :func:`command` writes, for any state directory: a path inside double quotes, and on Windows just that.
+# What :func:`command` writes, for any state directory: a path inside double quotes, and on Windows just
+# that, or what PowerShell wants.
 _COMMAND = re.compile(
     r'(?:\[ ! -x "(?P<guard>(?:[^"\\]|\\.)*/bin/sessionpipe-hook)" \] \|\| exec "(?P=guard)"'
-    r'|"(?P<windows>[^"]*\\bin\\sessionpipe-hook\.cmd)")'
+    r'|"(?P<windows>[^"]*\\bin\\sessionpipe-hook\.cmd)"'
+    r"|& '(?P<powershell>(?:[^']|'')*\\bin\\sessionpipe-hook\.cmd)')"
     r" (?P<harness>[a-z0-9-]+) (?P<event>[A-Za-z0-9_.-]+)",
     re.DOTALL,
 )
@@ -70,13 +72,42 @@ def command(launcher: Path, harness: str, event: str) -> str:
     return f'[ ! -x "{quoted}" ] || exec "{quoted}" {harness} {event}'
 
 
+def powershell(launcher: Path, harness: str, event: str) -> str:
+    """The command line for a harness that hands it to PowerShell."""
+    quoted = str(launcher).replace("'", "''")
+    return f"& '{quoted}' {harness} {event}"
+
+
 def recognise(text: str) -> Ours | None:
     """Which of our commands ``text`` is, whatever state directory it was written for."""
     match = _COMMAND.fullmatch(text)
     if match is None:
         return None
-    path = match["windows"] or re.sub(r"\\(.)", r"\1", match["guard"], flags=re.DOTALL)
+    if match["powershell"]:
+        path = match["powershell"].replace("''", "'")
+    else:
+        path = match["windows"] or re.sub(r"\\(.)", r"\1", match["guard"], flags=re.DOTALL)
     return Ours(Path(path), match["harness"], match["event"])
+
+
+#: What lets the shell hand on what the harness adds to a program's arguments.
+_REST = ' "$@"'
+
+
+def program(launcher: Path, harness: str, event: str) -> list[str]:
+    """The same as :func:`command`, for a harness that runs a program and adds its payload as an argument."""
+    if os.name == "nt":
+        return [str(launcher), harness, event]
+    return ["/bin/sh", "-c", command(launcher, harness, event) + _REST, launcher.name]
+
+
+def recognise_program(value: Any) -> Ours | None:
+    """Which of our programs ``value`` is."""
+    if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
+        return None
+    if len(value) == 4 and value[:2] == ["/bin/sh", "-c"] and value[2].endswith(_REST):
+        return recognise(value[2].removesuffix(_REST))
+    return recognise('"{}" {} {}'.format(*value)) if len(value) == 3 else None
 
 
 def script(
@@ -207,7 +238,10 @@ __all__ = [
     "Ours",
     "command",
     "current",
+    "powershell",
+    "program",
     "recognise",
+    "recognise_program",
     "remove",
     "script",
     "script_cmd",

@@ -53,9 +53,10 @@ class Manifest:
         else:
             self._path.unlink(missing_ok=True)
 
-    def paths(self, harness: str) -> list[Path]:
-        """The files of ``harness`` that we wrote to."""
-        return [Path(name) for name, record in self.records.items() if record.harness == harness]
+    def paths(self, harness: str, file: str) -> list[Path]:
+        """The files of ``harness`` that we wrote to, of those whose names end as ``file`` says."""
+        ours = [Path(name) for name, record in self.records.items() if record.harness == harness]
+        return [path for path in ours if path.match(file)]
 
 
 def digest(data: bytes) -> str:

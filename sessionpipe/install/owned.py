@@ -10,7 +10,8 @@ import json
 import re
 from pathlib import Path
 
-from sessionpipe.install.entries import Memory, WrongShape
+from sessionpipe.install.entries import Memory
+from sessionpipe.install.leftalone import WrongShape
 from sessionpipe.install.targets import Target
 
 _MARK = re.compile(r"[^\n]*\bsessionpipe:installed-file\b")

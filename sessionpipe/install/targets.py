@@ -1,27 +1,51 @@
 """Where each harness wants its hooks, read from the ``[install]`` tables of ``adapters/*.toml``.
 
-The keys of ``[install]``:
+The keys of ``[install]``, all of which but the last four may also stand in one of its ``places``, for a
+harness whose hooks go into several files; a place has what ``[install]`` says and what it says itself:
 
-``kind``        ``entries``: one entry an event in a JSON file that others share; ``file``: a file of our own.
+``kind``        ``entries``: our entries in a JSON file that others may share; ``file``: a file of our own;
+                ``setting``: a program of ours as one key at the top level of a TOML file.
 ``dirs``        the harness's config folders: ``~`` is the home, ``${NAME}`` a variable (a folder with an
                 unset one is skipped), ``${NAME:-other}`` the variable or else the other; ``*`` globs.
 ``marks``       a globbed folder is a config folder only when it holds one of these names.
-``file``        the file below each folder.
+``there``       folders, any of which shows that the harness is here; else those of ``dirs`` do.
+``file``        the file below each folder; with a ``*`` in its name, every such file that exists.
+``exists``      true where only a file that is there already is written to.
+``unless_beside``  the name of a file that the harness reads in this one's stead where it stands beside it.
+``events``      the events registered here; else all that the adapter makes something of.
+``optional``    true for a place that others make good for: what is left alone there is no failure.
+``inactive``    a list of what keeps the harness from running the hooks: ``when`` and ``unless`` (conditions
+                in the language of the adapters, over what a file says), ``file`` (which; else the file
+                itself), ``why`` and ``mend`` in words.
+``windows``, ``macos``  keys that are different there.
 ``note``        what the person must do once, told after an installation that changed something.
+``never``       events that must not be registered, whatever the adapter makes of them.
 ``answer``      what the harness must be answered on stdout; ``unanswered`` the events that get nothing.
 
 for ``entries``:
 
-``at``          the members that lead to the event lists, outermost first.
-``entry``       what is appended to an event's list; ``{command}``, ``{timeout}`` and ``{matcher}`` stand
-                for their values, and a member whose value is absent for an event is left out.
+``at``          the members that lead to the event lists, outermost first; or several such ways, of which the
+                first that a file has is taken, else the last.
+``listed``      true where ``at`` is one list of all entries, each of which names its event.
+``beside``      members that must stand in the file beside the entries: added where they are missing.
+``entry``       what is appended to an event's list; ``{command}`` (for a shell), ``{bash}`` and
+                ``{powershell}`` (where they are), ``{event}``, ``{timeout}`` and ``{matcher}`` stand for their
+                values, and a member whose value is absent is left out.
+``plain``       the same for an event that gets no matcher, where that has another form.
 ``timeout``     in the harness's own unit; ``timeouts`` per event where it differs.
 ``matcher``     given to the events named in ``matched`` and to no other.
+``reads``       what the harness takes beside plain JSON, of :data:`~sessionpipe.install.jsontree.TOLERANCES`.
+``allowed``     the only event names it takes: any other, whoever wrote it, disables the whole file.
+``own``         true for a file that is ours by its name, and goes when nothing but ours was in it.
 
 for ``file``:
 
 ``source``      the file below ``adapters/`` that is written; ``@LAUNCHER@`` in it becomes the launcher's
                 path as a JSON string.
+
+for ``setting``:
+
+``key``         the key; ``event`` the event that its program is run for; ``taken`` what to say of another's.
 """
 
 from __future__ import annotations
@@ -29,22 +53,27 @@ from __future__ import annotations
 import glob
 import os
 import re
-from collections.abc import Iterable, Mapping
+import sys
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from sessionpipe.adapters import registry
-from sessionpipe.install.launcher import Answer, command
+from sessionpipe.install import own
+from sessionpipe.install.launcher import Answer, command, powershell
 from sessionpipe.paths import data_dir
 
 _VARIABLE = re.compile(r"\$\{([A-Z0-9_]+)(?::-([^}]*))?\}")
 
 
+SYSTEM = "windows" if os.name == "nt" else "macos" if sys.platform == "darwin" else "linux"
+
+
 @dataclass(frozen=True)
 class Target:
-    """One harness: its name, the events its adapter maps, and its ``[install]`` table."""
+    """One place where a harness wants hooks: what is registered there, and what its table says."""
 
     harness: str
     events: tuple[str, ...]
@@ -52,13 +81,45 @@ class Target:
 
     @property
     def kind(self) -> str:
-        """``entries`` or ``file``."""
+        """``entries``, ``file`` or ``setting``."""
         return str(self.table["kind"])
 
     @property
-    def at(self) -> tuple[str, ...]:
-        """The members that lead to the event lists."""
-        return tuple(self.table["at"])
+    def ats(self) -> tuple[tuple[str, ...], ...]:
+        """The possible ways to the event lists, each the members that lead there."""
+        at = self.table["at"]
+        ways = at if at and isinstance(at[0], list) else [at]
+        return tuple(tuple(way) for way in ways)
+
+    @property
+    def listed(self) -> bool:
+        """Whether all entries stand in one list."""
+        return bool(self.table.get("listed"))
+
+    @property
+    def beside(self) -> Mapping[str, Any]:
+        """What must stand in the file beside the entries."""
+        return self.table.get("beside", {})  # type: ignore[no-any-return]
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """What the harness takes beside plain JSON."""
+        return tuple(self.table.get("reads", ()))
+
+    @property
+    def allowed(self) -> tuple[str, ...]:
+        """The only event names that the harness takes; none where it passes over others."""
+        return tuple(self.table.get("allowed", ()))
+
+    @property
+    def own(self) -> bool:
+        """Whether the file is ours by its name."""
+        return self.kind == "file" or bool(self.table.get("own"))
+
+    @property
+    def optional(self) -> bool:
+        """Whether it is no failure when the file is left alone."""
+        return bool(self.table.get("optional"))
 
     @property
     def note(self) -> str:
@@ -84,6 +145,7 @@ class Target:
         """
         found: dict[str, Path] = {}
         possible: list[Path] = []
+        there = any(_is_folder(place) for place in self._expanded("there", env))
         for pattern in self.table["dirs"]:
             expanded = expand(pattern, env)
             if expanded is None:
@@ -91,15 +153,21 @@ class Target:
             named = missing and any(env.get(name) for name in _variables(pattern))
             for folder in self._folders(pattern, expanded):
                 possible.append(folder)
-                if os.path.isdir(folder) or named:  # noqa: PTH112  # Path.is_dir raises where we may not look
+                if there or named or _is_folder(folder):
                     found.setdefault(os.path.realpath(folder), folder)
         folders = list(found.values()) or (possible[:1] if missing else [])
-        return [folder / self.table["file"] for folder in folders]
+        return [path for folder in folders for path in self._in(folder)]
+
+    def instead(self, path: Path) -> Path | None:
+        """The file that the harness reads in the stead of ``path``, if there is one."""
+        beside = self.table.get("unless_beside")
+        other = path.with_name(beside) if beside else None
+        return other if other and os.path.lexists(other) else None
 
     def folder(self, env: Mapping[str, str]) -> Path:
         """The config folder that would be made for a harness that has none."""
-        file = self.files(env, missing=True)[0]
-        return file.parents[len(Path(self.table["file"]).parts) - 1]
+        patterns = (*self.table.get("there", ()), *self.table["dirs"])
+        return next(Path(found) for pattern in patterns if (found := expand(pattern, env)))
 
     def elsewhere(self, env: Mapping[str, str]) -> str | None:
         """The set variable that moves this harness out of the home folder, if one does."""
@@ -109,6 +177,20 @@ class Target:
                     return name
         return None
 
+    def base(self, path: Path) -> Path:
+        """The config folder of the file at ``path``."""
+        return path.parents[len(Path(self.table["file"]).parts) - 1]
+
+    def _in(self, folder: Path) -> list[Path]:
+        file = str(self.table["file"])
+        if "*" in file:
+            return sorted(Path(found) for found in glob.glob(f"{glob.escape(str(folder))}/{file}"))  # noqa: PTH207
+        path = folder / file
+        return [path] if not self.table.get("exists") or os.path.lexists(path) else []
+
+    def _expanded(self, key: str, env: Mapping[str, str]) -> list[Path]:
+        return [Path(found) for pattern in self.table.get(key, ()) if (found := expand(pattern, env))]
+
     def _folders(self, pattern: str, expanded: str) -> list[Path]:
         if "*" not in pattern:
             return [Path(expanded)]
@@ -117,12 +199,22 @@ class Target:
         return [folder for folder in folders if any(os.path.lexists(folder / mark) for mark in marks)]
 
     def _entry(self, event: str, launcher: Path) -> Any:
+        matched = event in self.table.get("matched", ())
+        windows = os.name == "nt"
         values = {
+            "{bash}": None if windows else command(launcher, self.harness, event),
             "{command}": command(launcher, self.harness, event),
+            "{event}": event,
+            "{matcher}": self.table.get("matcher") if matched else None,
+            "{powershell}": powershell(launcher, self.harness, event) if windows else None,
             "{timeout}": self.table.get("timeouts", {}).get(event, self.table.get("timeout")),
-            "{matcher}": self.table.get("matcher") if event in self.table.get("matched", ()) else None,
         }
-        return _filled(self.table["entry"], values)
+        entry = self.table["entry"] if matched else self.table.get("plain", self.table["entry"])
+        return _filled(entry, values)
+
+
+def _is_folder(path: Path) -> bool:
+    return os.path.isdir(path)  # noqa: PTH112  # Path.is_dir raises where we may not look
 
 
 def _variables(pattern: str) -> list[str]:
@@ -175,15 +267,51 @@ def expand(pattern: str, env: Mapping[str, str]) -> str | None:
     return expanded if not missing and os.path.isabs(expanded) else None  # noqa: PTH117
 
 
+def targets(system: str = SYSTEM) -> dict[str, tuple[Target, ...]]:
+    """Every harness that has an ``[install]`` table, by name, with its places; the person's own ones last."""
+    return _shipped(system) | _own(registry.own(), system)[0]
+
+
+def refused(system: str = SYSTEM) -> dict[str, str]:
+    """The own adapters whose ``[install]`` can't be used, and why."""
+    return _own(registry.own(), system)[1]
+
+
 @cache
-def targets() -> dict[str, Target]:
-    """Every harness that has an ``[install]`` table, by name."""
+def _shipped(system: str) -> dict[str, tuple[Target, ...]]:
     tables = {name: registry.table(name) for name in registry.names()}
-    return {
-        name: Target(name, tuple(_mapped(table)), table["install"])
-        for name, table in tables.items()
-        if "install" in table
-    }
+    return {name: tuple(places(name, table, system)) for name, table in tables.items() if "install" in table}
+
+
+@cache
+def _own(found: registry.Own, system: str) -> tuple[dict[str, tuple[Target, ...]], dict[str, str]]:
+    usable: dict[str, tuple[Target, ...]] = {}
+    problems: dict[str, str] = {}
+    for name, (_, table, _) in found.tables.items():
+        if "install" not in table:
+            continue
+        try:
+            made = tuple(places(name, table, system))
+            reasons = [own.mistake(table, place.table) or own.tried(place) for place in made]
+        except Exception as error:  # A person wrote it, and it stops nothing.
+            reasons = [f"install: {type(error).__name__}: {error}"]
+        if reason := next(filter(None, reasons), None):
+            problems[name] = reason
+        else:
+            usable[name] = made
+    return usable, problems
+
+
+def places(name: str, table: Mapping[str, Any], system: str) -> Iterator[Target]:
+    """The places that an adapter's table has, as they are on ``system``."""
+    shared: dict[str, Any] = dict(table["install"])
+    rows = shared.pop("places", [{}])
+    never = shared.get("never", ())
+    for row in rows:
+        keys = {**shared, **row}
+        keys |= keys.get(system, {})
+        events = keys.get("events") or _mapped(table)
+        yield Target(name, tuple(event for event in events if event not in never), keys)
 
 
 def _mapped(table: Mapping[str, Any]) -> Iterable[str]:
@@ -198,10 +326,10 @@ def _mapped(table: Mapping[str, Any]) -> Iterable[str]:
 def answers() -> dict[str, Answer]:
     """What each harness that wants an answer is answered, for the launcher."""
     return {
-        name: Answer(target.table["answer"], tuple(target.table.get("unanswered", ())))
-        for name, target in targets().items()
-        if "answer" in target.table
+        name: Answer(first.table["answer"], tuple(first.table.get("unanswered", ())))
+        for name, (first, *_) in _shipped(SYSTEM).items()
+        if "answer" in first.table
     }
 
 
-__all__ = ["Target", "account_home", "answers", "expand", "home", "targets"]
+__all__ = ["SYSTEM", "Target", "account_home", "answers", "expand", "home", "places", "refused", "targets"]

@@ -30,6 +30,7 @@ PAYLOAD: dict[str, Any] = {
         "not a task",
     ],
     "agent": "one",
+    "words": ["a", "b"],
 }  # fmt: skip
 
 
@@ -134,6 +135,9 @@ def test_what_a_value_finds(spec: Any, found: Any) -> None:
         ({"is": {"count": 3}}, True),
         ({"matches": {"text": "^Exit"}}, True),
         ({"matches": {"count": "3"}}, False),
+        ({"holds": {"words": "b"}}, True),
+        ({"holds": {"words": "c"}}, False),
+        ({"holds": {"count": 3}}, False),
         ({"above": {"count": 2}}, True),
         ({"above": {"count": 3}}, False),
         ({"above": {"flag": 0}}, False),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from sessionpipe.cli import doctor_hooks
 from sessionpipe.cli.doctor_hooks import Agent, File, as_json, findings
 from sessionpipe.cli.findings import Finding
 from sessionpipe.firings import Event, Firing, Firings, with_fired
+from sessionpipe.install import FileState
 from sessionpipe.install.targets import targets
 from sessionpipe.outbox import Outbox
 from sessionpipe.paths import State, make_private, state_dir
@@ -37,11 +39,14 @@ class TestFiles:
             ("stale", "fail", "sessionpipe install claude-code"),
             ("missing", "warn", "sessionpipe install claude-code"),
             ("needs trust", "warn", "start claude-code once and trust the hooks it asks about"),
-            ("left alone: not plain JSON", "warn", "see to what is said of the file, then"),
+            ("left alone", "warn", "see to what is said of the file, then"),
+            ("inactive", "warn", "sessionpipe install claude-code"),
+            ("skipped", "ok", ""),
         ],
     )
     def test_a_state_says_how_bad_it_is_and_what_to_do(self, state: str, level: str, mend: str) -> None:
-        finding = said(agent(files=(doctor_hooks._file("claude-code", "/x/settings.json", state),)))[0]
+        file = doctor_hooks._file("claude-code", FileState(Path("/x/settings.json"), state))
+        finding = said(agent(files=(file,)))[0]
         assert (finding.level, finding.mend[: len(mend)]) == (level, mend)
         assert finding.message.startswith(f"claude-code: /x/settings.json: {state}")
 

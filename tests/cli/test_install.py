@@ -25,13 +25,10 @@ def lines(result: Any) -> list[list[str]]:
 def test_each_file_has_a_line_and_the_home_is_a_tilde(run: Any, claude: Path) -> None:
     done = run("install")
     assert done.exit_code == 0, done.output
-    launcher, *files, now = [[cell.strip() for cell in line] for line in lines(done)]
+    launcher, *files, absent, now = [[cell.strip() for cell in line] for line in lines(done)]
     assert launcher == ["sessionpipe", str(State(state_dir()).launcher), "created"]
-    assert files == [
-        ["claude-code", "~/.claude/settings.json", "created"],
-        ["codex", "-", f"not found: there is no {Path.home()}/.codex"],
-        ["pi", "-", f"not found: there is no {Path.home()}/.pi/agent"],
-    ]
+    assert files == [["claude-code", "~/.claude/settings.json", "created"]]
+    assert absent[0].startswith("not on this machine: antigravity, codex, ")
     assert "`sessionpipe tail`" in now[0]
     again = run("install", "claude-code")
     assert again.exit_code == 0
@@ -88,7 +85,7 @@ def test_an_unknown_harness_is_a_usage_error_that_lists_the_known(run: Any) -> N
     for command in ("install", "uninstall"):
         done = run(command, "vim")
         assert done.exit_code == 2
-        assert "known are claude-code, codex, pi" in done.stderr
+        assert "known are antigravity, claude-code, codex" in done.stderr
 
 
 def test_a_mixed_home_is_refused_as_usage(run: Any, claude: Path, monkeypatch: pytest.MonkeyPatch) -> None:

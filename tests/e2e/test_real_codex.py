@@ -68,7 +68,7 @@ def test_untrusted_hooks_are_skipped_and_status_says_so(machine: Machine, codex:
 
 def test_trusted_hooks_fire(machine: Machine, codex: Path) -> None:
     hooks = codex / "hooks.json"
-    document, target = Document(hooks.read_text()), targets()["codex"]
+    document, target = Document(hooks.read_text()), targets()["codex"][0]
     # What Codex writes when the person trusts them.
     trust = "".join(
         f"[hooks.state.{json.dumps(f'{os.path.realpath(hooks)}:{key(event, place)}')}]\n"

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessionpipe.install.entries import Memory, WrongShape, launchers, look, merge, strip
+from sessionpipe.install.entries import Memory, launchers, look, merge, strip
 from sessionpipe.install.jsonedit import Document
 from sessionpipe.install.jsontree import NotPlainJson
 from sessionpipe.install.launcher import command
+from sessionpipe.install.leftalone import WrongShape
 from sessionpipe.install.targets import Target
 
 from .test_jsonedit import documents, values
@@ -36,6 +37,7 @@ GROUPS = Target(
 FLAT = Target("cursor", ("stop", "preToolUse"), {"at": ["hooks"], "entry": HANDLER, "timeout": 5})
 DEEP = Target("devin", ("Stop",), {"at": ["a", "b"], "entry": {"hooks": [HANDLER]}, "timeout": 1})
 TARGETS = [GROUPS, FLAT, DEEP]
+AT = {target.harness: target.ats[0] for target in TARGETS}
 
 # Files as harnesses have them: other hooks, and anything at all beside them.
 foreign = st.fixed_dictionaries({"type": st.just("command"), "command": st.text(max_size=9)})
@@ -97,15 +99,15 @@ def test_what_others_add_meanwhile_stays(text: str, target: Target, data: st.Dat
     memory = Memory()
     document = Document(merge(text, target, LAUNCHER, memory))
     event = data.draw(st.sampled_from(target.events))
-    place = (*target.at, event)
+    place = (*AT[target.harness], event)
     theirs = {"hooks": [{"type": "command", "command": "theirs"}]}
     document.insert(place, None, theirs)
-    document.insert(target.at, "Fresh", [theirs])
+    document.insert(AT[target.harness], "Fresh", [theirs])
     document.insert((), "fresh", 1)
     left = json.loads(strip(document.text, target, memory))
     plain = json.loads(text)
     expected = plain
-    for step in target.at:
+    for step in AT[target.harness]:
         expected = expected.setdefault(step, {})
     expected.setdefault(event, []).append(theirs)
     expected["Fresh"] = [theirs]
@@ -121,7 +123,9 @@ def test_without_a_memory_ours_go_and_nothing_of_others(text: str, target: Targe
         # What we may have made cannot be told from what was there and empty.
         if isinstance(value, dict):
             kept = {key: without_empty(inner, (*path, key)) for key, inner in value.items()}
-            ours = [(*target.at, event) for event in target.events] + [target.at[:n] for n in range(1, 3)]
+            ours = [(*AT[target.harness], event) for event in target.events] + [
+                AT[target.harness][:n] for n in range(1, 3)
+            ]
             return {
                 key: inner for key, inner in kept.items() if inner not in ([], {}) or (*path, key) not in ours
             }

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sessionpipe.install import files
-from sessionpipe.install.files import LeftAlone
+from sessionpipe.install.leftalone import LeftAlone
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="modes and links are POSIX ones")
 

@@ -33,7 +33,7 @@ class Stage:
         self.launcher.write_text(f"#!/bin/sh\n{launcher}\n")
         self.launcher.chmod(0o700)
         self.extension = root / "extension.mjs"
-        self.extension.write_text(targets()["pi"].content(self.launcher))
+        self.extension.write_text(targets()["pi"][0].content(self.launcher))
 
     def play(self, recording: Path, *how: str, **env: str) -> dict[str, Any]:
         done = subprocess.run(
@@ -107,14 +107,14 @@ def test_compactions_are_posted(stage: Stage) -> None:
 def test_it_listens_to_what_the_adapter_maps_and_to_nothing_that_could_hurt(stage: Stage) -> None:
     told = stage.play_lines([])
     only_read = {"input", "before_agent_start", "turn_end"}
-    assert set(told["subscribed"]) - only_read == set(targets()["pi"].events)
+    assert set(told["subscribed"]) - only_read == set(targets()["pi"][0].events)
     assert not set(told["subscribed"]) & {
         "message_update",
         "tool_call",
         "mcp_servers_change",
         "provider_stream_event",
     }
-    assert set(table("pi")["events"]) == set(targets()["pi"].events)
+    assert set(table("pi")["events"]) == set(targets()["pi"][0].events)
 
 
 def test_the_session_s_start_says_what_only_then_is_cheap(stage: Stage) -> None:

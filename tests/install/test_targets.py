@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 
 from sessionpipe.adapters import registry
-from sessionpipe.install.targets import Target, answers, expand, home, targets
+from sessionpipe.adapters.values import conditions
+from sessionpipe.hook import ANSWERS
+from sessionpipe.install.jsontree import TOLERANCES
+from sessionpipe.install.targets import SYSTEM, Target, answers, expand, home, places, targets
 
 ENV = {"HOME": "/home/dev", "PLACE": "/srv/place", "EMPTY": "", "RELATIVE": "place"}
 
@@ -53,26 +56,135 @@ def test_the_home_is_the_environment_s_before_the_account_s() -> None:
     assert home({}).is_absolute()
 
 
-def test_every_table_is_whole() -> None:
+EVERY = [target for places in targets().values() for target in places]
+
+
+@pytest.mark.parametrize("target", EVERY, ids=lambda target: f"{target.harness} {target.table['file']}")
+def test_every_table_is_whole(target: Target) -> None:
     known = {
-        "entries": {"at", "entry", "timeout", "timeouts", "matcher", "matched", "trust"},
+        "entries": {
+            *("allowed", "at", "beside", "entry", "listed", "matched", "matcher", "own"),
+            *("plain", "reads", "timeout", "timeouts", "trust"),
+        },
         "file": {"source"},
+        "setting": {"key", "event", "taken"},
     }
-    shared = {"kind", "dirs", "marks", "file", "note", "answer", "unanswered"}
+    shared = {
+        *("kind", "dirs", "marks", "there", "file", "exists", "unless_beside", "events", "optional"),
+        *("inactive", "note", "never", "answer", "unanswered", "windows", "macos", "linux"),
+    }
+    table = target.table
+    assert set(table) <= shared | known[target.kind]
+    assert target.events
+    assert set(table.get("matched", ())) | set(table.get("timeouts", ())) <= set(target.events)
+    assert set(target.reads) <= TOLERANCES
+    assert isinstance(table.get("answer", ""), str)
+    for switch in table.get("inactive", ()):
+        assert set(switch) <= {"file", "when", "unless", "why", "mend"}
+        assert switch["why"] and switch["mend"]
+        assert conditions({key: switch[key] for key in switch.keys() & {"when", "unless"}}, "here")
+
+
+def test_every_harness_with_an_install_table_is_a_target() -> None:
     assert set(targets()) == {name for name in registry.names() if "install" in registry.table(name)}
-    for target in targets().values():
-        assert set(target.table) <= shared | known[target.kind], target.harness
-        assert target.events, target.harness
-        assert set(target.table.get("matched", ())) | set(target.table.get("timeouts", ())) <= set(
-            target.events
-        )
-        assert isinstance(target.table.get("answer", ""), str)
+
+
+#: What a harness must never be asked to run for us: gates, what replaces its own work, what runs all the time.
+NEVER = {
+    "antigravity": {"PreToolUse"},
+    "claude-code": {
+        *("WorktreeCreate", "MessageDisplay", "PreSkillShellCommand", "PreModelSwitch", "FileChanged"),
+    },
+    "codex": {"PreModelRequest", "PostModelRequest"},
+    "copilot-cli": {"permissionRequest", "PermissionRequest", "userPromptTransformed", "preMcpToolCall"},
+    "cursor": {
+        *("beforeShellExecution", "beforeMCPExecution", "beforeReadFile"),
+        *("beforeTabFileRead", "afterTabFileEdit", "workspaceOpen"),
+    },
+    "gemini-cli": {"AfterModel", "BeforeModel", "BeforeToolSelection"},
+}
+#: Where one name that the harness does not know disables the whole file: all that it knows.
+STRICT = {
+    "devin": {
+        *("PreToolUse", "PostToolUse", "PermissionRequest", "UserPromptSubmit"),
+        *("Stop", "PostCompaction", "SessionStart", "SessionEnd"),
+    },
+}
+
+
+def test_what_must_never_be_registered_is_not_whatever_the_adapter_makes_of_it() -> None:
+    for name, events in NEVER.items():
+        assert events <= set(registry.table(name)["install"]["never"])
+    for target in EVERY:
+        assert not set(target.events) & NEVER.get(target.harness, set())
+    table = {"events": {"a": {"emit": [1]}, "b": {"emit": [1]}}, "install": {"kind": "file", "never": ["a"]}}
+    (made,) = places("made-up", table, SYSTEM)
+    assert made.events == ("b",)
+    (asked,) = places("made-up", {**table, "install": {**table["install"], "events": ["a", "b"]}}, SYSTEM)
+    assert asked.events == ("b",)
+
+
+def test_where_an_unknown_name_disables_the_file_only_known_ones_are_written() -> None:
+    assert {target.harness for target in EVERY if target.allowed} == {"cursor", "devin"}
+    for target in EVERY:
+        if target.allowed:
+            assert set(target.events) <= set(target.allowed)
+            assert set(target.allowed) == STRICT.get(target.harness, set(target.allowed))
+
+
+@pytest.mark.parametrize(
+    ("harness", "unit", "timeout"),
+    [
+        ("antigravity", "timeout", 5),
+        ("claude-code", "timeout", 5),
+        ("codex", "timeout", 5),
+        ("copilot-cli", "timeoutSec", 5),
+        ("cursor", "timeout", 5),
+        ("devin", "timeout", 5),
+        ("droid", "timeout", 5),
+        ("gemini-cli", "timeout", 5000),
+    ],
+)
+def test_a_timeout_is_in_the_harness_s_own_unit(harness: str, unit: str, timeout: int) -> None:
+    for target in targets()[harness]:
+        if target.kind == "entries":
+            found = {str(entry) for entry in target.entries(Path("/x/bin/sessionpipe-hook")).values()}
+            assert any(f"'{unit}': {timeout}" in entry for entry in found)
+            assert not any(f"'{unit}': '" in entry for entry in found)
+
+
+@pytest.mark.parametrize(
+    ("system", "harness", "folder"),
+    [
+        ("linux", "devin", "/home/dev/.config/devin"),
+        ("macos", "devin", "/home/dev/.config/devin"),
+        ("windows", "devin", "/app/data/devin"),
+        *((system, "cursor", "/home/dev/.cursor") for system in ("linux", "macos", "windows")),
+        *((system, "antigravity", "/home/dev/.gemini/config") for system in ("linux", "macos", "windows")),
+    ],
+)
+def test_each_system_has_its_folders(system: str, harness: str, folder: str) -> None:
+    env = {"HOME": "/home/dev", "APPDATA": "/app/data"}
+    (target,) = targets(system)[harness]
+    assert [str(path.parent) for path in target.files(env, missing=True)] == [folder]
+
+
+def test_another_harness_s_folder_beside_is_no_sign_of_one(tmp_path: Path) -> None:
+    (tmp_path / ".gemini").mkdir()
+    (antigravity,) = targets()["antigravity"]
+    env = {"HOME": str(tmp_path)}
+    assert not antigravity.files(env)
+    (tmp_path / ".gemini" / "antigravity-cli").mkdir()
+    assert antigravity.files(env) == [tmp_path / ".gemini" / "config" / "hooks.json"]
 
 
 def test_what_comes_as_an_argument_is_no_hook() -> None:
     assert registry.table("codex")["events"]["notify"]["payload"] == "argument"
-    assert "notify" not in targets()["codex"].events
+    assert "notify" not in targets()["codex"][0].events
 
 
 def test_nobody_is_answered_who_does_not_want_it() -> None:
-    assert set(answers()) == {name for name, target in targets().items() if "answer" in target.table}
+    assert {
+        name: dict.fromkeys(answer.silent, b"") | {"*": answer.text.encode()}
+        for name, answer in answers().items()
+    } == ANSWERS

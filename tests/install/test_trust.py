@@ -41,7 +41,7 @@ RECORDED = {
 
 @pytest.fixture
 def target() -> Target:
-    return Target("codex", tuple(HOOKS), targets()["codex"].table)
+    return Target("codex", tuple(HOOKS), targets()["codex"][0].table)
 
 
 def config(folder: Path, recorded: dict[str, str]) -> Path:

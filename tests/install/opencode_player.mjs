@@ -1,0 +1,43 @@
+// Plays recorded events to the plugin as OpenCode does: node opencode_player.mjs PLUGIN RECORDING [exit]
+// With "exit" the process leaves right after the last event, without waiting for anybody.
+
+import { readFileSync } from "node:fs";
+
+const [plugin, recording, how] = process.argv.slice(2);
+const lines = readFileSync(recording, "utf8").split("\n").filter(Boolean).map((line) => JSON.parse(line));
+const { default: factory } = await import(plugin);
+
+// A recorder writes what is not there, too.
+function revived(value) {
+  if (Array.isArray(value)) return value.map(revived);
+  if (value === null || typeof value !== "object") return value;
+  const there = Object.entries(value).filter(([, inner]) => inner !== "<undefined>");
+  return Object.fromEntries(there.map(([key, inner]) => [key, revived(inner)]));
+}
+
+const clock = Date.now;
+const answers = new Set();
+let hooks;
+for (const { at_ms, argv, stdin } of lines) {
+  if (how !== "exit") Date.now = () => at_ms ?? clock();
+  if (argv) process.argv = argv;
+  hooks ??= await factory({});
+  const { hook, input, output } = revived(stdin);
+  if (hook === "dispose") {
+    if (how === "exit") break;
+    await hooks.dispose();
+    // What comes then is another process's.
+    delete globalThis[Symbol.for("sessionpipe.opencode.1")];
+    hooks = (await import(`${plugin}?${lines.length}-${at_ms}`)).default;
+    hooks = await hooks({});
+    continue;
+  }
+  try {
+    answers.add(String(await hooks[hook]?.(input, output)));
+  } catch (error) {
+    answers.add(`threw ${error}`);
+  }
+}
+if (how === "exit") process.exit(0);
+await hooks.dispose();
+console.log(JSON.stringify({ hooks: Object.keys(hooks).sort(), answers: [...answers] }));
