@@ -266,7 +266,7 @@ def free_name(known: Config, wanted: SinkConfig) -> str:
         base = "-".join(filter(None, (parts.hostname, str(parts.port or ""), parts.path.strip("/"))))
     else:
         base = Path(wanted.path).stem if wanted.path else wanted.kind
-    base = re.sub(r"[^A-Za-z0-9_.-]+", "-", base).strip("-.")[:56] or wanted.kind
+    base = re.sub(r"[^A-Za-z0-9_.]+", "-", base).strip("-.")[:56] or wanted.kind
     taken = {sink.name for sink in known.sinks}
     numbered = (f"{base}-{number}" for number in range(2, len(taken) + 3))
     return next(name for name in (base, *numbered) if name not in taken)

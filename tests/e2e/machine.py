@@ -32,10 +32,11 @@ def wait_for(condition: Callable[[], Any], what: str, seconds: float = 30.0) -> 
 
 
 class Machine:
-    """One person's machine below ``root``."""
+    """One person's machine below ``root``, on which ``python`` runs sessionpipe."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, python: str = sys.executable) -> None:
         self.root = root
+        self.python = python
         self.home = root / "person"
         self.state = State(root / "state dir's")
         self.config = root / "config"
@@ -54,7 +55,7 @@ class Machine:
         self, *argv: str, check: bool = True, stdin: str = "", **extra: str
     ) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
-            [*SESSIONPIPE, *argv],
+            [self.python, *SESSIONPIPE[1:], *argv],
             env=self.environment(**extra),
             input=stdin,
             capture_output=True,
@@ -73,7 +74,7 @@ class Machine:
         if isinstance(payload, dict):
             payload = json.dumps(payload).encode()
         return subprocess.run(
-            [sys.executable, "-I", "-S", str(HOOK), harness, event, *args],
+            [self.python, "-I", "-S", str(HOOK), harness, event, *args],
             env=self.environment(**extra),
             input=payload,
             capture_output=True,
