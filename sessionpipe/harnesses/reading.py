@@ -118,6 +118,23 @@ def follow(
         if talk.chars > READING_CHARS:
             whole = False
             break
+    return settle(talk, known, told, want, lambda at: mark(opened, at), whole=whole)
+
+
+def settle(
+    talk: Listener[T],
+    known: Cursor,
+    told: int | None,
+    want: Want,
+    mark_of: Callable[[int], str],
+    *,
+    whole: bool = True,
+) -> Reading:
+    """What a listener comes to that was told everything behind ``known``; ``whole`` when it was all there is.
+
+    ``told``: exchanges asked for up to then (epoch ms) were delivered, where the cursor's place is lost.
+    ``mark_of``: what the place of a cursor is recognised by.
+    """
     ended = whole and talk.open is not None and talk.is_over(talk.open, want)
     if ended:
         talk.finish()
@@ -132,7 +149,7 @@ def follow(
     over = [one for one in talk.over if told is None or (one.asked_ms or 0) > told]
     following = Cursor(
         at=talk.resume,
-        mark=mark(opened, talk.resume),
+        mark=mark_of(talk.resume),
         sent_ms=max([known.sent_ms or 0, *(one.asked_ms or 0 for one in over)]) or None,
         done_ms=max(known.done_ms, want.ended_ms if complete else 0),
         said=sorted(talk.marks(over[-1])) if over else known.said,
