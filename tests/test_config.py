@@ -291,3 +291,106 @@ def test_a_file_that_cannot_be_edited_is_left_alone(tmp_path: Path, text: str) -
         for path in tmp_path.iterdir()
         if path.name.startswith(".config.toml.") and "lock" not in path.name
     ] == []
+
+
+# --- kinds and headers ------------------------------------------------------------------------------
+
+OTLP = '[[sinks]]\nname = "fleet"\nkind = "otlp"\nurl = "https://c.example:4318"\n'
+PLUGIN = '[[sinks]]\nname = "r"\nkind = "redis"\n'
+
+
+def test_a_collector_and_a_kind_of_a_packages_own() -> None:
+    text = f"""{OTLP}headers = {{x-key = "a b", x-env = {{env = "KEY"}}, x-file = {{file = "~/key"}}}}
+    {PLUGIN}url = "redis://cache.example/0"
+    token_file = "~/token"
+    headers = {{k = "v"}}
+    """
+    fleet, other = parse(text, FILE).sinks
+    assert fleet.headers == {"x-key": "a b", "x-env": {"env": "KEY"}, "x-file": {"file": "~/key"}}
+    assert fleet.target == "otlp:https://c.example:4318"
+    assert (other.kind, other.target) == ("redis", "redis://cache.example/0")
+
+
+@pytest.mark.parametrize(
+    ("kind", "url", "target", "shown"),
+    [
+        ("http", "https://b.example/in?key=7", "https://b.example/in?key=7", "https://b.example/in"),
+        ("otlp", "https://c.example?key=7", "otlp:https://c.example?key=7", "otlp:https://c.example"),
+        ("redis", "redis://c.example/0?key=7", "redis://c.example/0?key=7", "redis://c.example/0"),
+        ("paper", "tray 2", "paper:tray 2", "paper:tray 2"),
+        ("paper", "https://p.example", "paper:https://p.example", "paper:https://p.example"),
+    ],
+)
+def test_a_target_is_as_it_is_typed_and_shown_without_a_query(
+    kind: str, url: str, target: str, shown: str
+) -> None:
+    found = SinkConfig(name="s", kind=kind, url=url)
+    assert (found.target, found.shown) == (target, shown)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "says"),
+    [
+        (OTLP + 'headers = "a=b"', 5, "headers must be a table of headers"),
+        (OTLP + "headers = {a = 7}", 5, "headers must be a table"),
+        (OTLP + 'headers = {"a b" = "x"}', 5, "headers must be a table"),
+        (OTLP + 'headers = {host = "x"}', 5, "headers must be a table"),
+        (OTLP + 'headers = {a = "x\\ny"}', 5, "headers must be a table"),
+        (OTLP + 'headers = {a = {env = "A", file = "B"}}', 5, "headers must be a table"),
+        (OTLP + "headers = {a = {}}", 5, "headers must be a table"),
+        (OTLP + 'headers = {a = {env = "not a name"}}', 5, "headers must be a table"),
+        (OTLP + 'headers = {a = "1", A = "2"}', 5, "a stands there twice"),
+        (OTLP + 'token_env = "T"\nheaders = {Authorization = "x"}', 6, "a token is sent as authorization"),
+        (OTLP + 'secret_file = "x"', 5, "of kind otlp has no secret_file"),
+        (OTLP + 'path = "/x"', 5, "of kind otlp has no path"),
+        ('[[sinks]]\nname = "f"\nkind = "otlp"', 1, "of kind otlp needs a url"),
+        (
+            '[[sinks]]\nname = "f"\nkind = "fiel"\npath = "/x"',
+            4,
+            "of kind fiel has no path; did you mean file?",
+        ),
+        ('[[sinks]]\nname = "f"\nkind = "stdot"', 1, "of kind stdot needs a url; did you mean stdout?"),
+        (
+            '[[sinks]]\nname = "b"\nkind = "http"\nurl = "https://b.example"\nheaders = {a = "b"}',
+            5,
+            "has no headers",
+        ),
+        (OTLP.replace("https", "http"), 4, "plain http"),
+        (PLUGIN + 'url = "redis://me:word@c.example"', 4, "holds a password"),
+    ],
+)
+def test_what_is_wrong_with_a_kind_or_a_header_is_found(text: str, line: int, says: str) -> None:
+    message = wrong(text)
+    assert message.startswith(f"line {line}: ") and says in message and "word@" not in message
+
+
+def test_headers_are_written_on_the_line_of_their_sink(tmp_path: Path) -> None:
+    headers: dict[str, config.Header] = {"x-key": 'a "b"', "x-env": {"env": "KEY"}}
+    fleet = SinkConfig(name="fleet", kind="otlp", url="https://c.example", headers=headers)
+    put_sink(tmp_path, fleet)
+    put_sink(tmp_path, sink(name="later"))
+    assert load(tmp_path).sinks == (fleet, sink(name="later"))
+    text = (tmp_path / config.FILE).read_text("utf-8")
+    assert "[sinks.headers]" not in text and "headers = {" in text
+    changed = SinkConfig(name="fleet", kind="otlp", url="https://c.example", headers={"y": "1"}, tier=2)
+    put_sink(tmp_path, changed)
+    assert load(tmp_path).sink("fleet") == changed
+    assert remove_sink(tmp_path, "fleet") and load(tmp_path).sinks == (sink(name="later"),)
+
+
+def test_headers_in_a_table_of_their_own_are_their_sinks(tmp_path: Path) -> None:
+    """As a person may write them: the sink's end is behind them."""
+    before = f"# mine\n{OTLP}[sinks.headers]\nx-key = 'a'  # why\n\n"
+    after = '[[sinks]]\nname = "out"\nkind = "stdout"\ntier = 9\n'
+    assert wrong(before + after).startswith("line 12: tier")
+    (tmp_path / config.FILE).write_text(before + after.replace("9", "1"))
+    put_sink(tmp_path, SinkConfig(name="log", kind="file", path="/x"))
+    assert [one.name for one in load(tmp_path).sinks] == ["fleet", "out", "log"]
+    assert (tmp_path / config.FILE).read_text().startswith(before)
+    assert remove_sink(tmp_path, "fleet")
+    assert [one.name for one in load(tmp_path).sinks] == ["out", "log"]
+    assert "x-key" not in (tmp_path / config.FILE).read_text()
+
+
+def test_what_a_sink_looks_like_in_a_log_has_no_headers_value() -> None:
+    assert "hush" not in repr(SinkConfig(name="f", kind="otlp", url="https://c", headers={"k": "hush"}))

@@ -77,3 +77,34 @@ def test_files_that_others_can_read_are_found(tmp_path: Path) -> None:
     sink = config(token_file=str(open_), secret_file=str(closed))
     assert keys.readable_by_others(sink, {}) == [open_]
     assert keys.readable_by_others(config(token_file=str(tmp_path / "none")), {}) == []
+
+
+# --- headers ----------------------------------------------------------------------------------------
+
+
+def test_each_place_a_header_can_be_in(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("from file \nsecond line\n")
+    found = config(headers={"A": "as it is", "b": {"env": "B"}, "c": {"file": "~/key"}})
+    assert keys.headers(found, {"B": " from env ", "HOME": str(tmp_path)}) == {
+        "A": "as it is",
+        "b": "from env",
+        "c": "from file",
+    }
+    assert keys.headers(config(), {}) == {}
+    assert keys.variables(found) == ["B"] and keys.files(found) == ["~/key"]
+
+
+def test_a_header_that_is_missing_is_named_with_where_it_should_be(tmp_path: Path) -> None:
+    with pytest.raises(keys.KeyMissing, match=r"KEY is not set.*--header-file x-key=FILE") as caught:
+        keys.headers(config(headers={"x-key": {"env": "KEY"}}), {})
+    assert caught.value.elsewhere
+    with pytest.raises(keys.KeyMissing, match="No such file") as caught:
+        keys.headers(config(headers={"x-key": {"file": str(tmp_path / "none")}}), {})
+    assert not caught.value.elsewhere
+
+
+@pytest.mark.parametrize("flaw", ["\x07", "é", "\t"])
+def test_a_header_that_could_not_travel_is_refused_without_being_repeated(flaw: str) -> None:
+    with pytest.raises(keys.KeyMissing) as caught:
+        keys.headers(config(headers={"x-key": {"env": "KEY"}}), {"KEY": f"{TOKEN}{flaw}{TOKEN}"})
+    assert TOKEN not in str(caught.value) and "x-key" in str(caught.value)
