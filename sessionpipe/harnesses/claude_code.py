@@ -13,7 +13,7 @@ import os
 import re
 from collections import deque
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
@@ -30,6 +30,7 @@ from sessionpipe.harnesses.claude_code_transcript import (
 )
 from sessionpipe.harnesses.context import Context
 from sessionpipe.harnesses.conversation import Interrupted, Prompt
+from sessionpipe.harnesses.ends import End
 from sessionpipe.harnesses.files import Files, Opened
 from sessionpipe.harnesses.titles import first_ask, titled
 
@@ -103,26 +104,15 @@ def missed(drafts: list[Draft], context: Context, files: Files) -> list[Draft]:
     failed = latest.failed
     if failed and failed.ms <= first["at_ms"] and _is_behind(first, failed):
         ends.append(failed)
-    return [*(_end(first, end) for end in ends), *drafts]
+    return [*(end.draft(first) for end in ends), *drafts]
 
 
 def _is_behind(draft: Draft, failed: End) -> bool:
     """Whether the turn that failed is over: while it goes on the error may be survived yet."""
-    if draft["type"] == "turn.started":
-        return failed.turn_id != draft["data"].get("turn_id")
-    return bool(draft["type"] == "session.ended")
-
-
-def _end(draft: Draft, end: End) -> Draft:
-    told = {"turn_id": end.turn_id, "reason": end.reason, "error": end.error}
-    return {
-        "type": "turn.ended",
-        "at_ms": end.ms,
-        "harness": dict(draft["harness"]),
-        "session": dict(draft["session"]),
-        "data": {name: value for name, value in told.items() if value is not None},
-        "memo": {"only_running": True},
-    }
+    kind: str = draft["type"]
+    if kind == "turn.started":
+        return bool(failed.turn_id != draft["data"].get("turn_id"))
+    return kind == "session.ended"
 
 
 def _latest(transcript: Path, files: Files) -> Latest | None:
@@ -143,15 +133,6 @@ def _title(
         prompt = memo.get("prompt")
         asked = prompt if isinstance(prompt, str) and is_ask(prompt) else None
     return first_ask(asked or "")
-
-
-class End(NamedTuple):
-    """A turn's end that no hook told, or will have told: when (epoch ms), whose, and how (protocol §4)."""
-
-    ms: int
-    turn_id: str | None
-    reason: str
-    error: str | None = None
 
 
 class Latest:

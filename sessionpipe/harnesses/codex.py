@@ -1,44 +1,61 @@
-"""Codex: what its rollout and its login file say about a session and its calls.
+"""Codex: what its rollouts and its login file say about sessions, turns and calls.
 
 A hook says what a tool printed, not whether it worked: the rollout's ``item_completed`` does, which is
-on disk before the hook runs. A turn that ended on an API error fires no hook; its ``task_complete``
-with an ``error`` in the rollout is not read yet, so such a turn has no end of its own.
-
-Compressed rollouts (``.jsonl.zst``) are past sessions' and are not read.
+on disk before the hook runs. A turn that ended on an API error fires no hook: its ``task_complete`` tells
+it, at the session's next hook. The account's usage limits are in the rollout alone.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import re
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
 from sessionpipe.harnesses import jsonl
+from sessionpipe.harnesses.codex_rollout import (
+    DECODER,
+    HEAD,
+    MESSAGES,
+    Line,
+    asked,
+    exchanges,
+    find,
+    generation,
+    header,
+    is_ask,
+    is_visible,
+    open_rollout,
+    own,
+    texts,
+)
 from sessionpipe.harnesses.context import Context
+from sessionpipe.harnesses.ends import End
 from sessionpipe.harnesses.files import Files, Opened
+from sessionpipe.harnesses.git import spell_remote
+from sessionpipe.harnesses.history import Past
 from sessionpipe.harnesses.titles import first_ask
+from sessionpipe.protocol import rfc3339
 
 Draft = dict[str, Any]
 
-_HEAD = 1 << 20
 # Where a call that just ended is looked for: at the very end first, then as far as a few large outputs
 # of other calls may have pushed it.
 _TAILS = (64 << 10, 4 << 20)
+_TAIL = 256 << 10
 _LOGIN = 1 << 20
-_NAME = re.compile(r"rollout-[0-9A-Za-z._-]{1,200}\.jsonl")
 _ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+_WORD = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 
-
-class _Line(msgspec.Struct):
-    type: Any = None
-    payload: Any = None
-
-
-_LINES = msgspec.json.Decoder(_Line)
+# When the rollout may say something new of the session: what happens between these does not change it.
+_TELLING = frozenset({"session.started", "turn.started", "turn.ended", "session.ended", "context.compacted"})
+_ENDING = frozenset({"turn.ended", "session.ended"})
 
 
 # --- facts ----------------------------------------------------------------------------------------
@@ -53,7 +70,7 @@ class Head(NamedTuple):
 
 
 def facts(draft: Draft, context: Context, files: Files) -> dict[str, Any]:
-    """The session as Codex's files know it: ``account_id``, ``title`` (first-ask), ``version``.
+    """The session as Codex's files know it: ``account_id``, ``title`` (first-ask), ``attended``, ``version``.
 
     The model is in every payload, and a name of the session's own is nowhere.
     """
@@ -63,23 +80,28 @@ def facts(draft: Draft, context: Context, files: Files) -> dict[str, Any]:
     memo = draft.get("memo", {})
     rollout = _rollout(memo, files)
     # A subagent's rollout is another thread's, though written by the same program.
-    own = memo.get("thread") is None
+    own_thread = memo.get("thread") is None
     head = _head(rollout, files) if rollout else None
     if head and head.version:
         found["version"] = head.version
-    if not own or draft["session"].get("title"):
+    if not own_thread:
         return found
-    asked = head.asked if head else None
+    if rollout and draft["type"] in _TELLING and (latest := _latest(rollout, files)):
+        latest.catch_up_with(rollout, files)
+        if latest.attended is not None:
+            found["attended"] = latest.attended
+    if draft["session"].get("title"):
+        return found
+    first = head.asked if head else None
     prompt = memo.get("prompt")
-    if asked is None and (head is None or head.is_whole) and isinstance(prompt, str) and is_ask(prompt):
+    if first is None and (head is None or head.is_whole) and isinstance(prompt, str) and is_ask(prompt):
         # The rollout holds the first prompt only after its hook ran.
-        asked = prompt
-    return found | first_ask(asked or "")
+        first = prompt
+    return found | first_ask(first or "")
 
 
 def _rollout(memo: dict[str, Any], files: Files) -> Path | None:
-    claimed = memo.get("file") or (memo.get("transcript") or {}).get("path")
-    return files.resolve(claimed, suffix=".jsonl", name_ok=lambda name: bool(_NAME.fullmatch(name)))
+    return find(memo.get("file") or (memo.get("transcript") or {}).get("path"), files)
 
 
 def _head(rollout: Path, files: Files) -> Head | None:
@@ -93,61 +115,33 @@ def _settled_head(opened: Opened) -> Head | None:
 
 
 def read_head(opened: Opened) -> Head:
-    """The rollout's own beginning, in its first MiB.
-
-    A forked rollout may begin with a copy of its parent, whose events name the parent's thread: nothing
-    in it counts until an event names this one's. Before there were such events, a message of the user's
-    that isn't one of the harness's blocks is an ask.
-    """
-    own, version, forked, asked = None, None, False, None
-    is_whole = True
-    for line in jsonl.forward(opened):
-        if line.end > _HEAD:
-            is_whole = False
+    """The rollout's own beginning, in the first MiB of it."""
+    meta, first = header(opened), None
+    version, start = _string(meta.get("cli_version")), own(opened)
+    if start is None:
+        return Head(version, None, is_whole=True)
+    for line in jsonl.forward(opened, start):
+        if line.end - start > HEAD:
+            return Head(version, None, is_whole=False)
+        read = jsonl.decode(line.data, DECODER)
+        # What is told twice is told as an item, too: a message may hold what only the model was told.
+        doubled = read and generation(read) == MESSAGES and read.ordinal is not None
+        if read and read.is_of(meta.get("id")) and not doubled:
+            first = asked(read)
+        if first:
             break
-        read = jsonl.decode(line.data, _LINES)
-        payload = read.payload if read and isinstance(read.payload, dict) else None
-        if read is None or payload is None:
-            continue
-        if read.type == "session_meta" and own is None:
-            own, forked = payload.get("id"), payload.get("forked_from_id") is not None
-            version = _string(payload.get("cli_version"))
-        elif payload.get("thread_id") is not None and payload.get("thread_id") == own:
-            forked = False
-        elif forked or payload.get("thread_id") is not None:
-            continue
-        asked = next(filter(is_ask, _asks(read.type, payload)), None)
-        if asked:
-            break
-    return Head(version, asked, is_whole)
-
-
-def _asks(kind: object, payload: dict[str, Any]) -> Iterator[str]:
-    if kind == "event_msg" and payload.get("type") == "item_completed":
-        item = payload.get("item")
-        if isinstance(item, dict) and item.get("type") == "UserMessage":
-            yield _text(item.get("content"), "text")
-    elif kind == "response_item" and payload.get("type") == "message" and payload.get("role") == "user":
-        yield _text(payload.get("content"), "input_text")
-
-
-_BLOCK = re.compile(r"\s*<([A-Za-z_][A-Za-z0-9_ -]*)>.*</\1>\s*", re.DOTALL)
-_INSTRUCTIONS = re.compile(r"\s*# AGENTS\.md instructions\b.*<INSTRUCTIONS>", re.DOTALL)
-
-
-def is_ask(text: str) -> bool:
-    """Whether a user message is the person's: not a block the harness wrote, nor an instruction file.
-
-    A sentence that merely mentions such a file is the person's.
-    """
-    return bool(text.strip()) and not _BLOCK.fullmatch(text) and not _INSTRUCTIONS.match(text)
+    return Head(version, first, is_whole=True)
 
 
 def _account(context: Context, files: Files) -> str | None:
+    home = _home(context)
+    return files.learn(f"{home}/auth.json", "codex.account", _account_id, follow=True) if home else None
+
+
+def _home(context: Context) -> str | None:
+    """Codex's folder, as an absolute path without a slash at its end."""
     home = context.env.get("CODEX_HOME") or (f"{context.home}/.codex" if context.home else "")
-    if not os.path.isabs(home):  # noqa: PTH117 - every hook asks
-        return None
-    return files.learn(f"{home.rstrip('/')}/auth.json", "codex.account", _account_id, follow=True)
+    return home.rstrip("/") if os.path.isabs(home) else None  # noqa: PTH117 - every hook asks
 
 
 class _Tokens(msgspec.Struct):
@@ -168,6 +162,238 @@ def _account_id(opened: Opened) -> str | None:
     return value if isinstance(value, str) and _ID.fullmatch(value) else None
 
 
+# --- where a thread's rollout is ------------------------------------------------------------------
+
+_UUID7 = re.compile(r"([0-9a-f]{8})-([0-9a-f]{4})-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
+
+
+def transcript(draft: Draft, context: Context, files: Files) -> str | None:
+    """The rollout of a session whose payload doesn't name it, as ``notify``'s: found by its thread's id."""
+    return _rollout_of(draft["session"]["id"], context, files)
+
+
+def _rollout_of(thread: str, context: Context, files: Files) -> str | None:
+    home, told = _home(context), _UUID7.fullmatch(thread)
+    if home is None or told is None:
+        return None
+    born = datetime.fromtimestamp(int(told[1] + told[2], 16) / 1000, UTC).date()
+    # The folder is named by the day where the person is, which may be the one before or after.
+    for day in (born, born - timedelta(1), born + timedelta(1)):
+        folder = f"{home}/sessions/{day:%Y/%m/%d}"
+        for name in files.names(folder):
+            if f"-{thread}.jsonl" in name and (found := find(f"{folder}/{name}", files)):
+                return str(found)
+    return None
+
+
+# --- what no hook tells ---------------------------------------------------------------------------
+
+
+def missed(drafts: list[Draft], context: Context, files: Files) -> list[Draft]:
+    """The drafts behind the ends of turns that no hook told, and before what the last turn left of the limits.
+
+    A turn that an API error ended fires nothing. Each end is told again at every hook: what is known of the
+    session says whether it is news.
+    """
+    first = drafts[0]
+    memo = first.get("memo", {})
+    rollout = _rollout(memo, files)
+    if memo.get("thread") is not None or first["type"] not in _TELLING or rollout is None:
+        return drafts
+    latest = _latest(rollout, files)
+    if latest is None:
+        return drafts
+    latest.catch_up_with(rollout, files)
+    ends = [end.draft(first) for end in latest.ends if end.ms <= first["at_ms"]]
+    limits = latest.limits if first["type"] in _ENDING else None
+    if limits is None:
+        return [*ends, *drafts]
+    told = {**first, "type": "limits.observed", "data": limits, "memo": {}}
+    return [*ends, told, *drafts] if first["type"] == "session.ended" else [*ends, *drafts, told]
+
+
+def _latest(rollout: Path, files: Files) -> Latest | None:
+    return files.learn(rollout, "codex.latest", lambda _: Latest(), per="file")
+
+
+class Latest:
+    """What a rollout said last of what changes; reads only what was appended since."""
+
+    def __init__(self) -> None:
+        #: Turns that failed or were interrupted.
+        self.ends: deque[End] = deque(maxlen=16)
+        #: The usage limits that the last turn was told, as ``limits.observed`` has them.
+        self.limits: dict[str, Any] | None = None
+        #: Whether a person's program began the last turn, or a run that nobody watches.
+        self.attended: bool | None = None
+        self._read: int | None = None
+
+    def catch_up_with(self, rollout: Path, files: Files) -> None:
+        """Look at what was appended to a file; nothing when there is nothing new, or no file."""
+        if opened := open_rollout(rollout, files):
+            with opened:
+                self.catch_up(opened)
+
+    def catch_up(self, opened: Opened) -> None:
+        """Look at the lines behind those already seen; at most the last 256 KiB of them."""
+        start = self._read if self._read is not None and self._read <= opened.size else own(opened)
+        if start is None:
+            return
+        if opened.size - start > _TAIL:
+            start = opened.size - _TAIL
+            # Into the middle of a line, most likely.
+            start += opened.read_at(start, _TAIL).find(b"\n") + 1
+        self._read = start
+        for line in jsonl.forward(opened, start):
+            self._read = line.end
+            # Most lines are large and say nothing here; a few names tell which ones do.
+            if any(name in line.data for name in _SAYING) and (read := jsonl.decode(line.data, DECODER)):
+                self._see(read)
+
+    def _see(self, line: Line) -> None:
+        event, ms = line.event, jsonl.epoch_ms(line.timestamp)
+        turn_id = _string(event.get("turn_id"))
+        match event.get("type"):
+            case "task_started":
+                self.limits = None
+                attribution = event.get("turn_attribution")
+                trigger = attribution.get("turn_trigger") if isinstance(attribution, dict) else None
+                self.attended = {"user": True, "exec": False}.get(_string(trigger) or "")
+            case "token_count":
+                self.limits = limits(event.get("rate_limits")) or self.limits
+            case "task_complete" if event.get("error") is not None and ms:
+                self.ends.append(End(ms, turn_id, "error", _class(event["error"]), _ms(event)))
+            case "turn_aborted" if event.get("reason") in _BY_A_PERSON and ms:
+                self.ends.append(End(ms, turn_id, "interrupt", None, _ms(event)))
+
+
+_SAYING = (b'"task_started"', b'"task_complete"', b'"turn_aborted"', b'"rate_limits"')
+# Stopped, or stopped by another prompt.
+_BY_A_PERSON = ("interrupted", "replaced")
+
+
+def _class(failure: object) -> str:
+    """Codex's own word for what went wrong: a word, or what an object is called by."""
+    told = failure.get("codex_error_info") if isinstance(failure, dict) else None
+    if isinstance(told, dict):
+        told = next(iter(told), None)
+    return told if isinstance(told, str) and _WORD.fullmatch(told) else "unknown"
+
+
+def _ms(event: dict[str, Any]) -> int | None:
+    told = event.get("duration_ms")
+    return told if isinstance(told, int) and not isinstance(told, bool) and 0 <= told < 1 << 53 else None
+
+
+# --- limits ---------------------------------------------------------------------------------------
+
+
+def limits(told: object) -> dict[str, Any] | None:
+    """A ``rate_limits`` of the rollout as the data of a ``limits.observed`` (protocol §4), or None.
+
+    Other limits than those of the account's use of Codex have an id of their own, and are other sets.
+    """
+    if not isinstance(told, dict) or told.get("limit_id", "codex") not in (None, "codex"):
+        return None
+    windows = [window for name in ("primary", "secondary") if (window := _window(name, told.get(name)))]
+    plan = _string(told.get("plan_type"))
+    return {"windows": windows, **({"plan": plan} if plan else {})} if windows else None
+
+
+def _window(name: str, told: object) -> dict[str, Any] | None:
+    used = _number(told.get("used_percent")) if isinstance(told, dict) else None
+    if not isinstance(told, dict) or used is None:
+        return None
+    window: dict[str, Any] = {"id": name, "used_percent": used}
+    resets, minutes = _number(told.get("resets_at")), _number(told.get("window_minutes"))
+    if resets is not None and resets * 1000 < _LAST_MOMENT:
+        window["resets_at"] = rfc3339(int(resets * 1000))
+    if minutes is not None and minutes < 1 << 53:
+        window["window_minutes"] = int(minutes)
+    return window
+
+
+_LAST_MOMENT = 253_402_300_800_000  # the year 10000, which RFC 3339 can't say
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return value if math.isfinite(value) and value >= 0 else None
+
+
+# --- what was there before us ---------------------------------------------------------------------
+
+_FOLDERS = ("sessions", "archived_sessions")
+_DATED = re.compile(r"[0-9]{2,4}")
+
+
+def history(context: Context, since_ms: int, files: Files) -> Iterable[Past]:
+    """The visible threads of Codex's folder: see :mod:`sessionpipe.harnesses.history`."""
+    home = _home(context)
+    seen: set[str] = set()
+    for name in _FOLDERS if home else ():
+        for place in _rollouts(f"{home}/{name}", files, depth=3):
+            found = find(place, files)
+            if found is None or (files.changed_ms(found) or 0) < since_ms:
+                continue
+            past = _past(found, files)
+            # A rollout may lie there compressed and not.
+            if past and past.session_id not in seen:
+                seen.add(past.session_id)
+                yield past
+
+
+def _rollouts(folder: str, files: Files, depth: int) -> Iterator[str]:
+    """What is called a rollout in a folder, and in the folders of days below it; the latest first."""
+    for name in reversed(files.names(folder)):
+        if depth and _DATED.fullmatch(name):
+            yield from _rollouts(f"{folder}/{name}", files, depth - 1)
+        elif name.startswith("rollout-"):
+            yield f"{folder}/{name}"
+
+
+def _past(rollout: Path, files: Files) -> Past | None:
+    opened = open_rollout(rollout, files)
+    if opened is None:
+        return None
+    with opened:
+        meta = header(opened)
+        thread, head, start = meta.get("id"), read_head(opened), own(opened)
+        if not isinstance(thread, str) or not is_visible(meta) or head.asked is None or start is None:
+            return None
+        model, turns = None, 0
+        for line in jsonl.forward(opened, start):
+            if line.end - start > HEAD:
+                break
+            read = jsonl.decode(line.data, DECODER)
+            if read and read.type == "turn_context" and isinstance(read.payload, dict):
+                model = _string(read.payload.get("model")) or model
+            turns += read is not None and read.event.get("type") == "task_started"
+        started = jsonl.epoch_ms(meta.get("timestamp"))
+        last = next((ms for line in jsonl.backward(opened, _TAIL) if (ms := _written(line))), started)
+    if started is None or last is None:
+        return None
+    told = meta.get("git")
+    git: dict[str, Any] = told if isinstance(told, dict) else {}
+    remote = _string(git.get("repository_url"))
+    block = {
+        "cwd": _string(meta.get("cwd")),
+        "model": model,
+        "branch": _string(git.get("branch")),
+        "repo": spell_remote(remote) if remote else None,
+        **first_ask(head.asked),
+    }
+    whole = opened.size - start <= HEAD and turns
+    known = {name: value for name, value in block.items() if value is not None}
+    return Past(thread, started, max(started, last), turns if whole else None, known, head.version)
+
+
+def _written(line: jsonl.Line) -> int | None:
+    read = jsonl.decode(line.data, DECODER)
+    return jsonl.epoch_ms(read.timestamp) if read else None
+
+
 # --- calls ----------------------------------------------------------------------------------------
 
 
@@ -186,12 +412,28 @@ _REFUSED = Outcome(ok=False, error=None, ms=None)
 def amend(drafts: list[Draft], context: Context, files: Files) -> list[Draft]:
     """The drafts, each ``tool.ended`` with what the rollout says of its call: ``ok``, ``error``, ``ms``.
 
-    A call the rollout doesn't mention stays as its table mapped it. One that failed changed no files.
+    A call the rollout doesn't mention stays as its table mapped it. One that failed changed no files. What
+    ``notify`` tells may be of a thread that no hook ever names: of a session where hooks are not trusted, and
+    then its rollout says so, or of one that nobody sees.
     """
+    if drafts[0].get("memo", {}).get("only_known") and (rollout := transcript(drafts[0], context, files)):
+        drafts = [_opened_up(draft, rollout) for draft in drafts] if _is_seen(rollout, files) else drafts
     amended = [_amended(draft, files) if draft["type"] == "tool.ended" else draft for draft in drafts]
     if any(draft["type"] == "tool.ended" and not draft["data"]["ok"] for draft in amended):
         amended = [draft for draft in amended if draft["type"] != "files.changed"]
     return amended
+
+
+def _is_seen(rollout: str, files: Files) -> bool:
+    return bool(files.learn(rollout, "codex.visible", lambda opened: is_visible(header(opened)), per="file"))
+
+
+def _opened_up(draft: Draft, rollout: str) -> Draft:
+    """A draft that may open its session, with the rollout where that is read about."""
+    memo = {name: value for name, value in draft["memo"].items() if name != "only_known"}
+    if want := memo.get("transcript"):
+        memo["transcript"] = {**want, "path": rollout}
+    return {**draft, "memo": {**memo, "file": rollout}}
 
 
 def _amended(draft: Draft, files: Files) -> Draft:
@@ -229,7 +471,7 @@ def find_outcome(opened: Opened, call: str) -> Outcome | None:
         for line in jsonl.backward(opened, tail):
             if called and b'"item_completed"' in line.data:
                 return _REFUSED
-            read = jsonl.decode(line.data, _LINES) if needle in line.data else None
+            read = jsonl.decode(line.data, DECODER) if needle in line.data else None
             payload = read.payload if read and isinstance(read.payload, dict) else {}
             item = payload.get("item")
             if isinstance(item, dict) and item.get("id") == call:
@@ -262,7 +504,7 @@ def _of_item(item: dict[str, Any], payload: dict[str, Any]) -> Outcome | None:
 
 def _message(item: dict[str, Any]) -> str | None:
     result = item.get("result")
-    if isinstance(result, dict) and (text := _text(result.get("content"), "text").strip()):
+    if isinstance(result, dict) and (text := "\n".join(texts(result.get("content"))).strip()):
         return text
     failure = item.get("error")
     if isinstance(failure, dict):
@@ -295,11 +537,8 @@ def _of_words(output: object) -> Outcome | None:
     return Outcome(code == 0, f"Exit code {code}" if code else None, ms)
 
 
-def _text(content: object, kind: str) -> str:
-    blocks = content if isinstance(content, list) else []
-    texts = [block.get("text") for block in blocks if isinstance(block, dict) and block.get("type") == kind]
-    return "\n".join(text for text in texts if isinstance(text, str))
-
-
 def _string(value: object) -> str | None:
     return value if isinstance(value, str) and value else None
+
+
+__all__ = ["amend", "exchanges", "facts", "history", "missed", "transcript"]

@@ -100,6 +100,33 @@ class Files:
             return self._remapped(path.name)
         return path if path.is_absolute() else None
 
+    def is_there(self, path: str | Path) -> bool:
+        """Whether there is anything of that name, be it a file or not."""
+        target = self._place(path)
+        try:
+            return target is not None and bool(os.lstat(target))
+        except (OSError, ValueError):
+            return False
+
+    def changed_ms(self, path: str | Path) -> int | None:
+        """When a regular file last changed, epoch milliseconds; None when there is no such file."""
+        target = self._place(path)
+        try:
+            info = os.stat(target, follow_symlinks=False) if target is not None else None
+        except (OSError, ValueError):
+            return None
+        return info.st_mtime_ns // 1_000_000 if info and stat.S_ISREG(info.st_mode) else None
+
+    def names(self, folder: str | Path) -> list[str]:
+        """What is in a folder, by name; nothing when it can't be read. With ``remap`` all that is below that."""
+        if self._remap is not None:
+            self._remapped("")
+            return sorted(self._index or ())
+        try:
+            return sorted(os.listdir(folder))  # noqa: PTH208
+        except (OSError, ValueError):
+            return []
+
     def open(self, path: str | Path, *, follow: bool = False) -> Opened | None:
         """Open a regular file, or None. ``follow``: also when it is a symbolic link (a person's settings)."""
         if (target := self._place(path)) is None:

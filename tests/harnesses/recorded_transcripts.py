@@ -25,7 +25,7 @@ def check(fixture: Path, folder: Path, read: Reader) -> None:
     """Each reading of the recording returns the exchanges it shall, with a cursor that went through JSON."""
     told = json.loads(fixture.read_text(encoding="utf-8"))
     lines = fixture.with_suffix(".jsonl").read_bytes().splitlines(keepends=True)
-    file = folder / f"{told['session']}.jsonl"
+    file = folder / told.get("file", f"{told['session']}.jsonl")
     cursor: dict[str, Any] = {}
     for at in told["reads"]:
         file.write_bytes(b"".join(lines[: at["lines"]]))
@@ -41,8 +41,10 @@ def check(fixture: Path, folder: Path, read: Reader) -> None:
         cursor = json.loads(json.dumps(reading.cursor))
 
 
-def check_growing(fixture: Path, file: Path, read: Reader) -> None:
+def check_growing(fixture: Path, folder: Path, read: Reader) -> None:
     """Looking after every few bytes gives what reading all of it at once gives, once each."""
+    told = json.loads(fixture.read_text(encoding="utf-8"))
+    file = folder / told.get("file", f"{told['session']}.jsonl")
     text = fixture.with_suffix(".jsonl").read_bytes()
     file.write_bytes(text)
     at_once = read(file, {}, Want(None, True, None, _NEVER), Files()).exchanges

@@ -40,7 +40,7 @@ def test_a_recorded_session_is_read_as_it_happened(fixture: Path, tmp_path: Path
 def test_looking_after_every_few_bytes_gives_the_same_exchanges_once_each(
     fixture: Path, tmp_path: Path
 ) -> None:
-    recorded_transcripts.check_growing(fixture, tmp_path / NAME, exchanges)
+    recorded_transcripts.check_growing(fixture, tmp_path, exchanges)
 
 
 def test_there_are_fixtures() -> None:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sessionpipe.harnesses.codex import amend, facts, is_ask
+from sessionpipe.harnesses.codex import amend, facts, history, limits, missed, transcript
+from sessionpipe.harnesses.codex_rollout import is_ask
 from sessionpipe.harnesses.context import Context
 from sessionpipe.harnesses.files import Files
+from sessionpipe.harnesses.history import Past
+from sessionpipe.protocol import rfc3339
+from tests.harnesses.packing import compress
 
 ID = "01a22870-962b-7d32-ab36-110ef2c62105"
 PARENT = "01a22870-0000-7d32-ab36-110ef2c62105"
@@ -129,10 +134,19 @@ def test_a_fork_is_named_by_its_own_first_ask(home: Home) -> None:
     assert home.tells()["title"] == "My own"
 
 
-def test_a_copy_longer_than_the_window_gives_no_title(home: Home) -> None:
+def test_a_copy_longer_than_the_window_hides_no_ask(home: Home) -> None:
     home.begins(forked_from_id=PARENT)
     for _ in range(30):
         home.is_asked("The parent's " + "x" * 50_000, thread=PARENT)
+    assert home.tells("turn.started", prompt="My own")["title"] == "My own"
+    home.is_asked("My own")
+    assert home.tells("turn.started", prompt="A later prompt")["title"] == "My own"
+
+
+def test_an_ask_out_of_sight_is_not_guessed(home: Home) -> None:
+    home.begins()
+    for _ in range(30):
+        home.once_asked("<environment_context>" + "x" * 50_000 + "</environment_context>")
     home.is_asked("My own")
     assert "title" not in home.tells("turn.started", prompt="A later prompt")
 
@@ -365,3 +379,320 @@ def test_recorded_calls(shared: Path, scenario: str, outcomes: list[object]) -> 
         assert isinstance(amended["data"]["ms"], int)
         found.append(amended["data"].get("error") or amended["data"]["ok"])
     assert found == outcomes
+
+
+# --- what no hook tells -------------------------------------------------------------------------------
+
+TURN = "01a22871-5471-7f01-9531-4edb330b2206"
+
+
+def at(second: int) -> int:
+    return 1_795_975_000_000 + second * 1000
+
+
+class Story(Home):
+    """A home whose rollout's lines have times."""
+
+    def told(self, second: int, name: str, **more: Any) -> Story:
+        line = {"timestamp": rfc3339(at(second)), "type": "event_msg", "payload": {"type": name, **more}}
+        with self.rollout.open("a") as file:
+            file.write(json.dumps(line) + "\n")
+        return self
+
+    def hook(self, kind: str, second: int, **memo: Any) -> list[dict[str, Any]]:
+        """All that is told at a hook, but for when it is of the hook's time, and where."""
+        draft = {
+            "type": kind,
+            "at_ms": at(second),
+            "harness": {"name": "codex", "event": "Hook"},
+            "session": {"id": ID},
+            "data": {"turn_id": "hook's"},
+            "memo": {"file": str(self.rollout), **memo},
+        }
+        return missed([draft], self.context, self.files)
+
+
+@pytest.fixture
+def story(tmp_path: Path) -> Story:
+    story = Story(tmp_path / "somebody")
+    story.begins()
+    return story
+
+
+def used(percent: object = 37.5, **more: Any) -> dict[str, Any]:
+    window = {"used_percent": percent, "window_minutes": 300, "resets_at": 1_795_982_045}
+    return {"limit_id": "codex", "primary": window, "secondary": None, "plan_type": None, **more}
+
+
+class TestMissed:
+    def test_a_turn_that_an_error_ended_is_told_at_the_next_hook(self, story: Story) -> None:
+        failure = {"message": "Too much", "codex_error_info": "usage_limit_exceeded"}
+        story.told(1, "task_complete", turn_id=TURN, error=failure, duration_ms=250)
+        end, hook = story.hook("session.ended", 2)
+        assert hook["type"] == "session.ended"
+        assert (end["type"], end["at_ms"], end["memo"]) == ("turn.ended", at(1), {"only_running": True})
+        assert end["data"] == {
+            "turn_id": TURN,
+            "reason": "error",
+            "error": "usage_limit_exceeded",
+            "ms": 250,
+        }
+
+    @pytest.mark.parametrize(
+        ("info", "word"),
+        [
+            ({"http_connection_failed": {"status": 500}}, "http_connection_failed"),
+            ("a sentence of it", "unknown"),
+            (None, "unknown"),
+            ({}, "unknown"),
+            (7, "unknown"),
+        ],
+    )
+    def test_the_class_of_an_error_is_codexs_own_word(self, story: Story, info: object, word: str) -> None:
+        story.told(1, "task_complete", turn_id=TURN, error={"message": "x", "codex_error_info": info})
+        assert story.hook("turn.started", 2)[0]["data"]["error"] == word
+
+    @pytest.mark.parametrize(("reason", "count"), [("interrupted", 1), ("replaced", 1), ("review_ended", 0)])
+    def test_a_turn_that_was_stopped_is_told_where_no_hook_did(
+        self, story: Story, reason: str, count: int
+    ) -> None:
+        story.told(1, "turn_aborted", turn_id=TURN, reason=reason, duration_ms=7)
+        told = story.hook("turn.started", 2)[:-1]
+        assert [end["data"] for end in told] == [{"turn_id": TURN, "reason": "interrupt", "ms": 7}] * count
+
+    def test_a_turn_that_ended_well_is_its_hooks_to_tell(self, story: Story) -> None:
+        story.told(1, "task_complete", turn_id=TURN, last_agent_message="x")
+        assert len(story.hook("session.ended", 2)) == 1
+
+    def test_what_happened_after_the_hook_is_not_its_to_tell(self, story: Story) -> None:
+        story.told(3, "task_complete", turn_id=TURN, error={})
+        assert len(story.hook("turn.started", 2)) == 1
+
+    def test_a_subagent_ends_no_turn_of_the_session(self, story: Story) -> None:
+        story.told(1, "task_complete", turn_id=TURN, error={})
+        assert len(story.hook("turn.started", 2, thread="agent")) == 1
+
+    def test_the_limits_come_behind_the_turn_that_was_told_them(self, story: Story) -> None:
+        story.told(1, "task_started").told(2, "token_count", rate_limits=used(plan_type="plus"))
+        hook, told = story.hook("turn.ended", 3)
+        window = {"id": "primary", "used_percent": 37.5, "window_minutes": 300}
+        assert told["type"] == "limits.observed"
+        assert told["data"] == {
+            "windows": [{**window, "resets_at": "2026-11-29T19:54:05.000Z"}],
+            "plan": "plus",
+        }
+        assert [draft["type"] for draft in story.hook("session.ended", 4)] == [
+            "limits.observed",
+            "session.ended",
+        ]
+        assert len(story.hook("turn.started", 5)) == 1
+        assert hook["type"] == "turn.ended"
+
+    def test_a_turn_that_was_told_none_leaves_none(self, story: Story) -> None:
+        story.told(1, "task_started").told(2, "token_count", rate_limits=used())
+        story.told(3, "task_started").told(4, "token_count", rate_limits=None)
+        assert len(story.hook("turn.ended", 5)) == 1
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        None,
+        [],
+        {},
+        used(limit_id="codex_other"),
+        used(None),
+        used(True),
+        used("37"),
+        used(-1),
+        used(float("nan")),
+        {"primary": [1]},
+    ],
+)
+def test_what_tells_no_share_of_a_window_is_no_limit(told: object) -> None:
+    assert limits(told) is None
+
+
+def test_a_window_says_what_it_knows() -> None:
+    told = {"primary": {"used_percent": 101, "resets_at": 1e300}, "secondary": {"used_percent": 0}}
+    assert limits(told) == {
+        "windows": [{"id": "primary", "used_percent": 101}, {"id": "secondary", "used_percent": 0}]
+    }
+
+
+@pytest.mark.parametrize(
+    ("trigger", "attended"), [("user", True), ("exec", False), ("cron", None), (7, None)]
+)
+def test_who_began_the_last_turn_says_whether_somebody_is_there(
+    story: Story, trigger: object, attended: bool | None
+) -> None:
+    story.told(1, "task_started", turn_attribution={"turn_trigger": "other"})
+    story.told(2, "task_started", turn_attribution={"turn_trigger": trigger})
+    assert story.tells().get("attended") == attended
+
+
+# --- notify -------------------------------------------------------------------------------------------
+
+
+class TestNotify:
+    DAY = "2026/11/29"
+
+    def thread(self, home: Home, day: str = DAY, suffix: str = "", **meta: Any) -> Path:
+        """A rollout where Codex keeps it, and what notify tells of its thread."""
+        folder = home.root / ".codex" / "sessions" / day
+        folder.mkdir(parents=True)
+        file = folder / f"rollout-2026-11-29T17-53-16-{ID}.jsonl{suffix}"
+        told = {"id": ID, "session_id": ID, "source": "exec", **meta}
+        file.write_text(json.dumps({"type": "session_meta", "payload": told}) + "\n")
+        return file
+
+    def notify(self, home: Home) -> dict[str, Any]:
+        draft = {
+            "type": "turn.ended",
+            "harness": {"name": "codex", "event": "notify"},
+            "session": {"id": ID},
+            "data": {"reason": "stop"},
+            "memo": {"only_known": True, "transcript": {"path": None, "said": "x", "final": False}},
+        }
+        (told,) = amend([draft], home.context, home.files)
+        memo: dict[str, Any] = told["memo"]
+        return memo
+
+    @pytest.mark.parametrize("day", ["2026/11/28", DAY, "2026/11/30"])
+    def test_a_thread_that_a_person_sees_is_a_session(self, home: Home, day: str) -> None:
+        file = str(self.thread(home, day))
+        assert self.notify(home) == {
+            "file": file,
+            "transcript": {"path": file, "said": "x", "final": False},
+        }
+
+    @pytest.mark.parametrize(
+        "meta", [{"session_id": PARENT}, {"thread_source": "subagent"}, {"parent_thread_id": PARENT}]
+    )
+    def test_a_subagents_thread_is_none(self, home: Home, meta: dict[str, Any]) -> None:
+        self.thread(home, **meta)
+        assert self.notify(home)["only_known"] is True
+
+    def test_a_thread_without_a_rollout_is_none(self, home: Home) -> None:
+        assert self.notify(home)["only_known"] is True
+
+    def test_an_id_without_a_time_is_looked_for_nowhere(self, home: Home) -> None:
+        draft = {"session": {"id": "11111111-2222-4333-8444-555555555555"}}
+        assert transcript(draft, home.context, home.files) is None
+
+    def test_another_folder_of_codexs_is_looked_in(self, home: Home) -> None:
+        home.env["CODEX_HOME"] = str(home.root / "elsewhere")
+        self.thread(home)
+        assert transcript({"session": {"id": ID}}, home.context, home.files) is None
+
+
+# --- what was there before us -------------------------------------------------------------------------
+
+
+class TestHistory:
+    @pytest.fixture
+    def folder(self, home: Home) -> Path:
+        folder = home.root / ".codex" / "sessions" / "2026" / "11" / "29"
+        folder.mkdir(parents=True)
+        return folder
+
+    def put(
+        self, folder: Path, thread: str = ID, *, ask: str = "Fix it", packed: bool = False, **meta: Any
+    ) -> Path:
+        told = {
+            "id": thread,
+            "session_id": thread,
+            "timestamp": rfc3339(at(0)),
+            "cwd": "/src",
+            "cli_version": "0.171.0",
+            "git": {"branch": "main", "repository_url": "https://me:secret@github.com/a/b.git"},
+            **meta,
+        }
+        item = {"type": "UserMessage", "content": [{"type": "text", "text": ask}]}
+        lines = [
+            ("session_meta", told),
+            ("event_msg", {"type": "task_started"}),
+            ("turn_context", {"model": "gpt-5.5"}),
+            ("event_msg", {"type": "item_completed", "thread_id": thread, "item": item}),
+            ("event_msg", {"type": "task_complete"}),
+        ]
+        text = "".join(
+            json.dumps({"timestamp": rfc3339(at(nth)), "type": kind, "payload": payload}) + "\n"
+            for nth, (kind, payload) in enumerate(lines)
+        ).encode()
+        file = folder / f"rollout-2026-11-29T17-53-16-{thread}.jsonl{'.zst' if packed else ''}"
+        file.write_bytes(compress(text) if packed else text)
+        return file
+
+    def found(self, home: Home, since_ms: int = 0) -> list[Past]:
+        return list(history(home.context, since_ms, home.files))
+
+    @pytest.mark.parametrize("packed", [False, True])
+    def test_a_thread_is_found_with_what_its_rollout_says(
+        self, home: Home, folder: Path, packed: bool
+    ) -> None:
+        self.put(folder, packed=packed)
+        block = {
+            "cwd": "/src",
+            "model": "gpt-5.5",
+            "branch": "main",
+            "repo": "github.com/a/b",
+            "title": "Fix it",
+            "title_source": "first-ask",
+        }
+        assert self.found(home) == [Past(ID, at(0), at(4), 1, block, "0.171.0")]
+
+    def test_an_archived_thread_is_one_too_and_none_comes_twice(self, home: Home, folder: Path) -> None:
+        self.put(folder)
+        self.put(folder, packed=True)
+        archived = home.root / ".codex" / "archived_sessions"
+        archived.mkdir()
+        self.put(archived, PARENT)
+        self.put(archived)
+        assert [past.session_id for past in self.found(home)] == [ID, PARENT]
+
+    @pytest.mark.parametrize(
+        "meta",
+        [
+            {"session_id": PARENT},
+            {"thread_source": "guardian_review"},
+            {"source": {"subagent": "review"}},
+            {"ask": "<environment_context>x</environment_context>"},
+            {"id": None},
+            {"timestamp": "then"},
+        ],
+    )
+    def test_what_no_person_began_is_left_out(self, home: Home, folder: Path, meta: dict[str, Any]) -> None:
+        self.put(folder, **meta)
+        assert self.found(home) == []
+
+    def test_a_fork_is_named_by_its_own_ask(self, home: Home, folder: Path) -> None:
+        file = self.put(folder, forked_from_id=PARENT)
+        own = file.read_text().splitlines()
+        copied = json.dumps(
+            {
+                "type": "response_item",
+                "payload": {"type": "message", "role": "user", "content": "The parent's"},
+            }
+        )
+        file.write_text("\n".join([own[0], copied, *own[1:]]) + "\n")
+        (past,) = self.found(home)
+        assert past.block["title"] == "Fix it"
+
+    def test_one_that_has_not_changed_since_is_not_opened(self, home: Home, folder: Path) -> None:
+        file = self.put(folder)
+        os.utime(file, (1_000, 1_000))
+        assert self.found(home, 1_000_001) == []
+        assert len(self.found(home, 1_000_000)) == 1
+
+    def test_of_a_large_one_the_turns_are_not_counted(self, home: Home, folder: Path) -> None:
+        file = self.put(folder)
+        line = {"timestamp": rfc3339(at(9)), "type": "world_state", "payload": {"x": "y" * (2 << 20)}}
+        with file.open("a") as grown:
+            grown.write(json.dumps(line) + "\n")
+            grown.write(json.dumps({**line, "timestamp": rfc3339(at(10)), "payload": {}}) + "\n")
+        (past,) = self.found(home)
+        assert (past.turns, past.last_ms) == (None, at(10))
+
+    def test_without_a_folder_there_is_nothing(self, home: Home) -> None:
+        assert self.found(home) == []
