@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from sessionpipe import faults, firings, harnesses
-from sessionpipe.adapters import Refused, map_hook
+from sessionpipe.adapters import Refused, map_anyones
 from sessionpipe.adapters.fold import fold, merge_block
 from sessionpipe.clock import now_ms
 from sessionpipe.harnesses.context import Context
@@ -210,7 +210,7 @@ class Intake:
             for session in sessions.values():
                 tx.save(session)
                 tx.discard(session)
-            fired = [_firing(item) for item in mapped if item.job.name not in known]
+            fired = [_firing(item) for item in mapped if item.job.name not in known and not _foreign(item)]
             if fired:
                 tx.remember(firings.KEY, firings.with_fired(self._outbox.note(firings.KEY), fired))
             tx.mark_done(done)
@@ -230,6 +230,11 @@ class Intake:
         self._retired = done
 
 
+def _foreign(item: Mapped) -> bool:
+    """Whether another agent ran the entry: that says nothing of the hooks of either."""
+    return bool(item.drafts) and item.drafts[0]["harness"]["name"] != item.job.harness
+
+
 def _firing(item: Mapped) -> firings.Firing:
     job = item.job
     version = item.drafts[0]["harness"].get("version") if item.drafts else None
@@ -238,7 +243,7 @@ def _firing(item: Mapped) -> firings.Firing:
 
 def map_job(job: Job, files: Files, machine: str | None) -> Mapped:
     """A job's drafts and its session's facts. Raises :class:`Refused`. Reads the harness's files."""
-    drafts = map_hook(
+    drafts = map_anyones(
         job.harness,
         job.event,
         job.payload,

@@ -8,7 +8,7 @@ import json
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -234,6 +234,61 @@ class TestBatches:
         bench.intake().run()
         assert bench.outbox.count() == (0, 0)
         assert bench.spool.rejected_names() == []
+
+
+class TestAnothersEntry:
+    """Several agents run the hooks they find in Claude Code's settings, with payloads of their own."""
+
+    CURSOR: ClassVar[dict[str, Any]] = {
+        "conversation_id": SESSION,
+        "generation_id": "g-1",
+        "cursor_version": "9.9.9",
+        "workspace_roots": ["/nowhere"],
+        "tool_name": "Shell",
+        "tool_input": {"command": "ls"},
+        "tool_use_id": "tu-1",
+    }
+
+    def hook(self, entry: str, event: str, at_ms: int, **payload: Any) -> bytes:
+        body = {**self.CURSOR, "hook_event_name": "preToolUse", **payload}
+        header = f"v=1\0harness={entry}\0event={event}\0at_ms={at_ms}\0cwd=/\0ppid=1\0\0"
+        return header.encode() + json.dumps(body).encode()
+
+    def test_it_is_recorded_as_the_session_of_the_agent_it_belongs_to(self, bench: Bench) -> None:
+        bench.put(self.hook("claude-code", "PreToolUse", 10))
+        bench.intake().run()
+        events = bench.events()
+        assert [(e["harness"]["name"], e["type"]) for e in events] == [
+            ("cursor", "session.started"),
+            ("cursor", "tool.started"),
+        ]
+        for event in events:
+            assert_valid(event)
+        assert bench.spool.rejected_names() == []
+
+    @pytest.mark.parametrize("first", ["claude-code", "cursor"])
+    def test_where_its_own_entry_tells_it_too_it_is_recorded_once(self, bench: Bench, first: str) -> None:
+        entries = [("claude-code", "PreToolUse"), ("cursor", "preToolUse")]
+        for number in range(3):
+            for entry, event in sorted(entries, key=lambda e: e[0] != first):
+                bench.put(self.hook(entry, event, 10 + number, tool_use_id=f"tu-{number}"))
+                bench.intake().run()
+        calls = [e["data"]["call_id"] for e in bench.events() if e["type"] == "tool.started"]
+        assert calls == ["tu-0", "tu-1", "tu-2"]
+
+    def test_what_its_own_harness_has_no_event_for_is_set_aside_and_says_whose_it_is(
+        self, bench: Bench
+    ) -> None:
+        bench.put(self.hook("claude-code", "PermissionRequest", 10, hook_event_name="PermissionRequest"))
+        bench.intake().run()
+        assert bench.events() == []
+        assert "(it is cursor's)" in bench.logged[0]
+        assert len(bench.spool.rejected_names()) == 1
+
+    def test_it_says_nothing_of_the_hooks_of_the_agent_whose_entry_it_was(self, bench: Bench) -> None:
+        bench.put(self.hook("claude-code", "PreToolUse", 10))
+        bench.intake().run()
+        assert firings.read(bench.outbox.note(firings.KEY)) == {}
 
 
 class TestToldByFiles:

@@ -145,6 +145,10 @@ class Adapter:
     events: Mapping[str, Event]
     ignored: frozenset[str]
 
+    def knows(self, event: str) -> bool:
+        """Whether the harness has an event of this name, be it one that means nothing here."""
+        return event in self.events or event in self.ignored
+
     def map(
         self,
         event: str,

@@ -11,6 +11,8 @@ The state is ``{}`` for a session never seen, and else::
 
     {"started": bool,      something of the session was sent; its session.started came first
      "tier0_ms": int,      the newest time of a tier-0 event: heartbeats keep a minute's distance from it
+     "twins":              events of the last moments that may come by another entry too, at most 64:
+         {digest: [how many came by this harness's own entry more than by another's, epoch ms]},
      "ended": bool,        its session.ended was sent, and since then only what may come late
      "limits": str|null,   the digest of the newest usage limits that were sent
      "turn":               the main thread's turn, the running one or the last; null before the first
@@ -46,6 +48,9 @@ State = dict[str, Any]
 MAX_CALLS = 256
 MAX_OPEN = 64
 MAX_PAST = 16
+MAX_TWINS = 64
+#: How long after one entry of ours another one of the same hook may be run: others' stand between them.
+TWIN_MS = 30_000
 HEARTBEAT_MS = 60_000
 
 #: Longer ids of a harness are remembered by their hash: the state stays small whatever it sends.
@@ -79,6 +84,7 @@ def _copy(state: State) -> State:
     return {
         "started": state.get("started", False),
         "tier0_ms": state.get("tier0_ms", 0),
+        "twins": dict(state.get("twins", ())),
         "ended": state.get("ended", False),
         "limits": state.get("limits"),
         "turn": state.get("turn"),
@@ -97,6 +103,8 @@ def _settle(state: State, draft: Draft) -> list[Draft]:
     if draft["memo"].get("only_new") and state["started"]:
         return []
     if draft["memo"].get("only_running") and not _ends_what_runs(state, draft):
+        return []
+    if _was_told_by_another_entry(state, draft):
         return []
     settled = _HANDLERS.get(kind, _as_it_is)(state, draft)
     if not settled:
@@ -441,6 +449,41 @@ def _clear(state: State, draft: Draft, how_of: Callable[[Mapping[str, Any]], str
     return [_cleared(draft, name, how) for name, how in proved]
 
 
+# --- one event by two entries -------------------------------------------------------------------------
+
+#: What of an event is large, or measured, and does not tell it from another.
+_UNTELLING = frozenset({"input", "output", "ms", "error"})
+
+
+def _was_told_by_another_entry(state: State, draft: Draft) -> bool:
+    """Whether the same event came by the other of two entries of ours.
+
+    An agent that runs another one's hook file beside its own runs both our entries for each event. Which
+    of them it runs first, whether it does at all, and whether its own file is in force, nobody says; so
+    nothing is taken for granted: an event of one entry is matched with the same one of the other, one
+    for one, whichever comes first. What came by one entry alone counts, and the same event twice by the
+    same entry are two.
+    """
+    if draft["memo"].get("only_running"):
+        return False  # From a file, not by an entry; it is known by itself.
+    data = {name: value for name, value in draft["data"].items() if name not in _UNTELLING}
+    if str(data.get("attention_id", "")).startswith("notif-"):
+        del data["attention_id"]  # Made of its moment.
+    telling = [draft["type"], draft["memo"].get("thread"), draft["memo"].get("ask"), data]
+    name = hashlib.sha256(json.dumps(telling, sort_keys=True).encode()).hexdigest()[:12]
+    way, at_ms = -1 if draft["memo"].get("foreign") else 1, draft["at_ms"]
+    for old, (_, told_ms) in list(state["twins"].items()):
+        if abs(at_ms - told_ms) <= TWIN_MS:
+            break
+        del state["twins"][old]
+    more, told_ms = state["twins"].pop(name, (0, at_ms))
+    if abs(at_ms - told_ms) > TWIN_MS:
+        more = 0
+    if more + way:
+        _remember(state["twins"], name, [more + way, at_ms], MAX_TWINS)
+    return bool(more * way < 0)
+
+
 # --- drafts of ours -----------------------------------------------------------------------------------
 
 
@@ -564,4 +607,15 @@ def _title_rank(block: Mapping[str, Any]) -> int:
     return _TITLE_RANKS.get(block.get("title_source"), 0)
 
 
-__all__ = ["HEARTBEAT_MS", "MAX_CALLS", "MAX_OPEN", "MAX_PAST", "Draft", "State", "fold", "merge_block"]
+__all__ = [
+    "HEARTBEAT_MS",
+    "MAX_CALLS",
+    "MAX_OPEN",
+    "MAX_PAST",
+    "MAX_TWINS",
+    "TWIN_MS",
+    "Draft",
+    "State",
+    "fold",
+    "merge_block",
+]

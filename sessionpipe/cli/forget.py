@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from sessionpipe.adapters import Refused, map_hook
+from sessionpipe.adapters import Refused, map_anyones
 from sessionpipe.cli.common import Fail, config_path, printable, reason, state
 from sessionpipe.cli.render import session_name
 from sessionpipe.cli.resolve import resolve
@@ -138,14 +138,14 @@ def drop_waiting(spool: Spool, harness: str, session_id: str, before_ms: int) ->
     for name in spool.names():
         try:
             job = spool.read(name)
-            if job.harness != harness or job.at_ms >= before_ms or session_id.encode() not in job.payload:
+            if job.at_ms >= before_ms or session_id.encode() not in job.payload:
                 continue
-            drafts = map_hook(
+            drafts = map_anyones(
                 job.harness, job.event, job.payload, args=job.args, env=job.env, cwd=job.cwd, at_ms=job.at_ms
             )
         except (OSError, BadJob, Refused):
             continue  # Not a job of it that anybody could tell; the worker sets it aside.
-        if any(draft["session"]["id"] == session_id for draft in drafts):
+        if any((one["harness"]["name"], one["session"]["id"]) == (harness, session_id) for one in drafts):
             spool.unlink([name])
 
 

@@ -17,6 +17,8 @@ from sessionpipe.adapters.fold import (
     MAX_NAME,
     MAX_OPEN,
     MAX_PAST,
+    MAX_TWINS,
+    TWIN_MS,
     Draft,
     State,
     fold,
@@ -146,7 +148,8 @@ def test_a_report_about_a_session_already_seen_is_sent() -> None:
 
 
 def test_a_draft_dropped_for_another_reason_opens_nothing() -> None:
-    assert fold({}, [says_cleared(of="permission")]) == fold({}, [])
+    state, sent = fold({}, [says_cleared(of="permission")])
+    assert (state["started"], sent) == (False, [])
 
 
 def test_a_subagents_parent_is_not_made_the_sessions_parent() -> None:
@@ -513,6 +516,79 @@ def test_a_session_that_went_on_ends_again(sign: Draft) -> None:
 def test_a_session_may_be_opened_and_ended_around_each_prompt() -> None:
     each = started(), prompt(), stop(), ended()
     assert types(*each, *each, after={}) == [one["type"] for one in (*each, *each)]
+
+
+# --- one event by two entries -------------------------------------------------------------------------
+
+
+def other(event: Draft, at: int | None = None) -> Draft:
+    """The same event as another agent's hook file tells it, by an entry of ours for that agent."""
+    memo = {**event["memo"], "foreign": True}
+    name = {"name": "claude-code", "event": "AnotherName"}
+    return {**event, "at_ms": event["at_ms"] if at is None else at, "harness": name, "memo": memo}
+
+
+EVENTS = [
+    prompt("t1"),
+    prompt(prompt_chars=5),
+    call("c1", input={"command": "ls"}),
+    call(None, ask="x"),
+    done("c1", ms=3, output="a"),
+    stop("t1"),
+    draft("files.changed", paths=["a"]),
+    draft("session.ended", reason="exit"),
+    needs("p1"),
+]
+
+
+@pytest.mark.parametrize("event", EVENTS, ids=lambda event: event["type"])
+def test_an_event_that_comes_by_two_entries_is_one_whichever_comes_first(event: Draft) -> None:
+    for pair in ([event, other(event, 40)], [other(event), {**event, "at_ms": 40}]):
+        assert types(*pair) == types(event)
+
+
+@pytest.mark.parametrize("event", EVENTS, ids=lambda event: event["type"])
+def test_what_comes_by_one_of_two_entries_alone_counts(event: Draft) -> None:
+    assert types(other(event)) == types(event)
+
+
+@pytest.mark.parametrize("by", [lambda event: event, other], ids=["its own", "another's"])
+def test_the_same_event_twice_by_the_same_entry_is_two(by: Any) -> None:
+    assert types(by(prompt()), by(prompt())) == ["turn.started"] * 2
+
+
+def test_events_of_two_entries_are_matched_one_for_one() -> None:
+    twice = [prompt(at=1, prompt_chars=5), prompt(at=2, prompt_chars=5)]
+    assert types(*twice, *map(other, twice)) == ["turn.started"] * 2
+    assert types(*map(other, twice), *twice, prompt(at=9, prompt_chars=5)) == ["turn.started"] * 3
+
+
+@pytest.mark.parametrize(
+    ("one", "two"),
+    [
+        (call("c1"), call("c2")),
+        (done("c1"), done("c1", thread="a1")),
+        (call(None, ask="x"), call(None, ask="y")),
+        (prompt(prompt_chars=1), prompt(prompt_chars=2)),
+    ],
+)
+def test_another_event_by_another_entry_is_another(one: Draft, two: Draft) -> None:
+    assert len(types(one, other(two))) == 2
+
+
+def test_a_notification_is_known_without_the_moment_it_is_named_after() -> None:
+    asked = needs("notif-5", 5, kind="question", message="?")
+    assert types(asked, {**other(asked, 9), "data": {**asked["data"], "attention_id": "notif-9"}}) == [
+        "attention.needed"
+    ]
+
+
+def test_the_other_entry_is_not_waited_for_for_ever() -> None:
+    assert types(prompt(at=1), other(prompt(), TWIN_MS + 2)) == ["turn.started"] * 2
+    state, _ = fold({}, [call(f"c{n}", n * TWIN_MS * 2) for n in range(9)])
+    assert len(state["twins"]) == 1
+    state, _ = fold({}, [call(f"c{n}") for n in range(MAX_TWINS * 2)])
+    assert len(state["twins"]) == MAX_TWINS
 
 
 # --- usage limits are told when they are new ----------------------------------------------------------
@@ -1420,6 +1496,20 @@ def test_law_an_end_that_a_file_tells_again_changes_nothing(drafts: list[Draft],
         if ends:
             repeated += data.draw(st.lists(st.sampled_from(ends), max_size=3))
     assert fold({}, repeated) == fold({}, drafts)
+
+
+@given(_sessions, st.data())
+def test_law_a_session_told_by_two_entries_is_the_session_told_by_one(
+    drafts: list[Draft], data: st.DataObject
+) -> None:
+    """Side by side, in any order of the two, and with whatever one of the two leaves out."""
+    both: list[Draft] = []
+    own_is_whole = data.draw(st.booleans())
+    for each in drafts:
+        whole, part = ({**each}, other(each)) if own_is_whole else (other(each), {**each})
+        both += data.draw(st.sampled_from([[whole], [whole, part], [part, whole]]))
+    once = [line(sent) for sent in fold({}, drafts)[1]]
+    assert [line(sent) for sent in fold({}, both)[1]] == once
 
 
 @given(_sessions)
