@@ -1,10 +1,10 @@
 """The OTLP sink: events as log records to an OpenTelemetry Collector, by OTLP/HTTP with protobuf.
 
-``POST <url>/v1/logs``, gzipped. An answer means what OTLP says of it, with two liberties. A status that
-OTLP would have a sender give the data up for (a 500, a 404) is tried again by the ladder, as it is for
-every sink: the outbox can keep what an exporter's memory can't, and a collector that was set up wrongly
-for an hour must not cost an hour. And a 400 that is about the size, which is what the Collector answers to
-a body over its limit, is taken for a 413.
+``POST <url>/v1/logs``, gzipped where the collector takes it. An answer means what OTLP says of it, with two
+liberties. A status that OTLP would have a sender give the data up for (a 500, a 404) is tried again by the
+ladder, as it is for every sink: the outbox can keep what an exporter's memory can't, and a collector that
+was set up wrongly for an hour must not cost an hour. And a 400 that is about the size, which is what the
+Collector answers to a body over its limit, is taken for a 413.
 
 OTLP has no way to take anything back: a session that is forgotten is said so in one more record, and what
 was sent before it stays with whatever the collector feeds. Nor does it know a repeat; each record has
@@ -62,6 +62,7 @@ class OtlpSink(Sink):
         self._wire = wire or Wire(setup.env)
         self._clock = clock
         self._service = _service()
+        self._packs: bool | None = None
         self._warned = False
 
     def limits(self) -> Limits:
@@ -74,12 +75,11 @@ class OtlpSink(Sink):
         now_s = self._clock()
         body = otlp_records.request(batch.events, int(now_s * 1_000_000_000)).SerializeToString()
         headers = {name.lower(): value for name, value in own.items()}
-        headers |= {"content-type": PROTOBUF, "content-encoding": "gzip", "accept": PROTOBUF}
+        headers |= {"content-type": PROTOBUF, "accept": PROTOBUF}
         if token is not None:
             headers["authorization"] = f"Bearer {token}"
         try:
-            # Level 1: it halves the time, and bodies that repeat themselves as these do stay small.
-            answer = self._wire.request("POST", self._url, headers, gzip.compress(body, 1))
+            answer = self._post(headers, body)
         except Unreachable as error:
             return Retry(str(error), connect=error.connect)
         return outcome(
@@ -92,6 +92,24 @@ class OtlpSink(Sink):
             shown=answers.shown(config, token=token is not None),
             secrets=(token or "", *own.values()),
         )
+
+    def _post(self, headers: dict[str, str], body: bytes) -> Answer:
+        """Send ``body`` packed; as it is where the first one that was packed was not understood.
+
+        OTLP leaves it to a receiver whether it unpacks: some small ones answer 415, or a 400 without a
+        word. Of one that has taken a packed body, a 400 means what it says.
+        """
+        if self._packs is not False:
+            # Level 1: it halves the time, and bodies that repeat themselves as these do stay small.
+            packed = {**headers, "content-encoding": "gzip"}
+            answer = self._wire.request("POST", self._url, packed, gzip.compress(body, 1))
+            silent = answer.status == 400 and not answer.cut and not _failure(answer, self._service)
+            if self._packs or not (answer.status == 415 or silent):
+                self._packs = self._packs or 200 <= answer.status < 300 or None
+                return answer
+        answer = self._wire.request("POST", self._url, headers, body)
+        self._packs = False if 200 <= answer.status < 300 else self._packs
+        return answer
 
     def close(self) -> None:
         self._wire.close()

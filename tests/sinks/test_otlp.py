@@ -77,7 +77,40 @@ def test_a_batch_is_one_packed_request_of_log_records() -> None:
         (request,) = collector.requests
         assert request.path == "/v1/logs"
         assert [record.body for record in received(request)] == EVENTS
+        assert request.headers["content-encoding"] == "gzip"
         assert len(request.body) < len(gzip.decompress(request.body))
+
+
+def packed(collector: Collector) -> list[bool]:
+    """Of each request, whether it came packed."""
+    return ["content-encoding" in request.headers for request in collector.requests]
+
+
+@pytest.mark.parametrize(
+    "answer", [refused(415), Answer(400, b""), Answer(400, b"<p>?", {"content-type": "text/html"})]
+)
+def test_one_that_does_not_unpack_gets_it_as_it_is(answer: Answer) -> None:
+    with Collector(answer) as collector:
+        made = sink(collector.url)
+        assert made.send(BATCH) == Acked() and made.send(BATCH) == Acked()
+        assert packed(collector) == [True, False, False]
+        assert [record.body for record in received(collector.requests[-1])] == EVENTS
+
+
+def test_one_that_takes_it_neither_way_is_answered_for_the_second() -> None:
+    with Collector(refused(415), refused(400, "bad"), refused(415), refused(503)) as collector:
+        made = sink(collector.url)
+        assert made.send(BATCH) == Drop("HTTP 400 (bad)")
+        assert made.send(BATCH) == Retry("HTTP 503")
+        assert packed(collector) == [True, False, True, False]
+
+
+def test_a_400_that_says_why_or_of_one_that_unpacks_means_what_it_says() -> None:
+    with Collector(refused(400, "bad"), taken(), Answer(400, b""), refused(415)) as collector:
+        made = sink(collector.url)
+        found = [made.send(BATCH) for _ in range(4)]
+        assert found == [Drop("HTTP 400 (bad)"), Acked(), Drop("HTTP 400"), Retry("HTTP 415")]
+        assert packed(collector) == [True] * 4
 
 
 @pytest.mark.parametrize(
