@@ -7,6 +7,8 @@ const [plugin, recording, how] = process.argv.slice(2);
 const lines = readFileSync(recording, "utf8").split("\n").filter(Boolean).map((line) => JSON.parse(line));
 const { default: factory } = await import(plugin);
 
+const STATE = Symbol.for("sessionpipe.opencode.1");
+
 // A recorder writes what is not there, too.
 function revived(value) {
   if (Array.isArray(value)) return value.map(revived);
@@ -19,17 +21,18 @@ const clock = Date.now;
 const answers = new Set();
 let hooks;
 for (const { at_ms, argv, stdin } of lines) {
-  if (how !== "exit") Date.now = () => at_ms ?? clock();
+  Date.now = () => at_ms ?? clock();
   if (argv) process.argv = argv;
-  hooks ??= await factory({});
+  hooks ??= await factory({ directory: "/home/dev/src" });
   const { hook, input, output } = revived(stdin);
   if (hook === "dispose") {
     if (how === "exit") break;
     await hooks.dispose();
-    // What comes then is another process's.
-    delete globalThis[Symbol.for("sessionpipe.opencode.1")];
-    hooks = (await import(`${plugin}?${lines.length}-${at_ms}`)).default;
-    hooks = await hooks({});
+    // What comes then is another process's, and long after.
+    while (globalThis[STATE].running) await new Promise((resolve) => setTimeout(resolve, 5));
+    delete globalThis[STATE];
+    const again = await import(`${plugin}?${at_ms}`);
+    hooks = await again.default({ directory: "/home/dev/src" });
     continue;
   }
   try {
