@@ -8,6 +8,7 @@ harness whose hooks go into several files; a place has what ``[install]`` says a
 ``dirs``        the harness's config folders: ``~`` is the home, ``${NAME}`` a variable (a folder with an
                 unset one is skipped), ``${NAME:-other}`` the variable or else the other; ``*`` globs.
 ``marks``       a globbed folder is a config folder only when it holds one of these names.
+``others``      names of other programs' in such a folder: one that holds nothing but those is not this harness's.
 ``there``       folders, any of which shows that the harness is here; else those of ``dirs`` do.
 ``file``        the file below each folder; with a ``*`` in its name, every such file that exists.
 ``exists``      true where only a file that is there already is written to.
@@ -153,7 +154,7 @@ class Target:
             named = missing and any(env.get(name) for name in _variables(pattern))
             for folder in self._folders(pattern, expanded):
                 possible.append(folder)
-                if there or named or _is_folder(folder):
+                if there or named or self._is_ours(folder):
                     found.setdefault(os.path.realpath(folder), folder)
         folders = list(found.values()) or (possible[:1] if missing else [])
         return [path for folder in folders for path in self._in(folder)]
@@ -180,6 +181,17 @@ class Target:
     def base(self, path: Path) -> Path:
         """The config folder of the file at ``path``."""
         return path.parents[len(Path(self.table["file"]).parts) - 1]
+
+    def _is_ours(self, folder: Path) -> bool:
+        """Whether ``folder`` is the harness's: it is there, and not for another program alone."""
+        others = set(self.table.get("others", ()))
+        if not others or not _is_folder(folder):
+            return _is_folder(folder)
+        try:
+            found = set(os.listdir(folder))  # noqa: PTH208
+        except OSError:
+            return False
+        return not found or bool(found - others)
 
     def _in(self, folder: Path) -> list[Path]:
         file = str(self.table["file"])
@@ -227,7 +239,9 @@ def _filled(template: Any, values: Mapping[str, Any]) -> Any:
         return {key: value for key, value in filled.items() if value is not None}
     if isinstance(template, list):
         return [_filled(value, values) for value in template]
-    return values.get(template, template) if isinstance(template, str) else template
+    if isinstance(template, str):
+        return values[template] if template in values else template.replace("{event}", values["{event}"])
+    return template
 
 
 def home(env: Mapping[str, str]) -> Path:

@@ -70,12 +70,24 @@ def test_every_table_is_whole(target: Target) -> None:
         "setting": {"key", "event", "taken"},
     }
     shared = {
-        *("kind", "dirs", "marks", "there", "file", "exists", "unless_beside", "events", "optional"),
+        *(
+            "kind",
+            "dirs",
+            "marks",
+            "others",
+            "there",
+            "file",
+            "exists",
+            "unless_beside",
+            "events",
+            "optional",
+        ),
         *("inactive", "note", "never", "answer", "unanswered", "windows", "macos", "linux"),
     }
     table = target.table
     assert set(table) <= shared | known[target.kind]
     assert target.events
+    assert set(target.events) <= registry.adapter(target.harness).events.keys()
     assert set(table.get("matched", ())) | set(table.get("timeouts", ())) <= set(target.events)
     assert set(target.reads) <= TOLERANCES
     assert isinstance(table.get("answer", ""), str)
@@ -143,6 +155,7 @@ def test_where_an_unknown_name_disables_the_file_only_known_ones_are_written() -
         ("devin", "timeout", 5),
         ("droid", "timeout", 5),
         ("gemini-cli", "timeout", 5000),
+        ("goose", "timeout", 5),
     ],
 )
 def test_a_timeout_is_in_the_harness_s_own_unit(harness: str, unit: str, timeout: int) -> None:
@@ -151,6 +164,12 @@ def test_a_timeout_is_in_the_harness_s_own_unit(harness: str, unit: str, timeout
             found = {str(entry) for entry in target.entries(Path("/x/bin/sessionpipe-hook")).values()}
             assert any(f"'{unit}': {timeout}" in entry for entry in found)
             assert not any(f"'{unit}': '" in entry for entry in found)
+
+
+def test_kiro_s_two_formats_count_their_timeouts_in_two_units() -> None:
+    files, agents = (target.entries(Path("/x/bin/sessionpipe-hook")) for target in targets()["kiro"])
+    assert {entry["timeout"] for entry in files.values()} == {5}
+    assert {entry["timeout_ms"] for entry in agents.values()} == {5000}
 
 
 @pytest.mark.parametrize(
@@ -176,6 +195,10 @@ def test_another_harness_s_folder_beside_is_no_sign_of_one(tmp_path: Path) -> No
     assert not antigravity.files(env)
     (tmp_path / ".gemini" / "antigravity-cli").mkdir()
     assert antigravity.files(env) == [tmp_path / ".gemini" / "config" / "hooks.json"]
+    (gemini,) = targets()["gemini-cli"]
+    assert not gemini.files(env)
+    (tmp_path / ".gemini" / "oauth_creds.json").touch()
+    assert gemini.files(env) == [tmp_path / ".gemini" / "settings.json"]
 
 
 def test_what_comes_as_an_argument_is_no_hook() -> None:
