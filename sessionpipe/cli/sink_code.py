@@ -33,7 +33,9 @@ def missing(sink: SinkConfig) -> str | None:
         made.loaded()
     except ValueError as error:
         raise Fail(f"{sink.shown} can't be used: {error}") from None
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # As where it is used: nothing it does is more than its own trouble.
         return made.fault(error)
     finally:
         made.close()

@@ -14,6 +14,7 @@ SUBJECTS = {
     "harness": "harness",
     "receiver": "receiver",
     "redaction": "redaction",
+    "sink": "sink",
 }
 
 
@@ -38,6 +39,7 @@ def main() -> None:
     sessionpipe-conformance receiver http://localhost:8787 --token T
     sessionpipe-conformance redaction
     sessionpipe-conformance redaction --command 'my-redactor --stdin'
+    sessionpipe-conformance sink mykind:/tmp/try
     """
 
 

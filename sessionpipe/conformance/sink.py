@@ -1,15 +1,17 @@
-"""Trying a sink of one's own: does it keep to what ``sessionpipe/sinks/base.py`` asks of it?
+"""``sessionpipe-conformance sink``: does a sink of one's own keep to what ``sessionpipe/sinks/base.py`` asks?
 
-For the tests of whoever writes one. It is handed every type of event at tier 3, then the same once more, as
-after a kill, then the end of that session; nothing of the person's own is touched.
+It is handed made-up events of every type at tier 3, then the same once more, as after a kill, then that their
+session is to be forgotten. :func:`check` is for the tests of whoever writes one.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import click
 import msgspec
 
 from sessionpipe.config import SinkConfig
@@ -153,3 +155,29 @@ def _refused(sink: Sink, what: str, sent: list[dict[str, Any]]) -> Iterator[str]
             yield f"{what}: {error}"
         case LowerTier(tier):
             yield f"{what}: it takes tier {tier} at most"
+
+
+@click.command("sink", short_help="Try a sink that a package brings.")
+@click.argument("target")
+def sink(target: str) -> None:
+    """Hand TARGET (KIND:…) made-up events of every type, twice, and have it forget their session.
+
+    What it must do with them is in sessionpipe/sinks/base.py. Exit status 1 when something is wrong.
+
+    \b
+    Example:
+      sessionpipe-conformance sink sqlite:/tmp/try.db
+    """
+    from sessionpipe.terminal import printable
+
+    wrong = check(target)
+    for line in wrong:
+        click.echo(printable(line))
+    if not wrong:
+        click.echo(
+            printable(f"{target.partition('?')[0]} took everything, twice, and that it is to be forgotten")
+        )
+    sys.exit(1 if wrong else 0)
+
+
+COMMAND = sink

@@ -23,7 +23,8 @@ an entry point of the group ``sessionpipe.sinks``; the entry point's name is its
 
 What it can count on:
 
-* It is used by one thread, which may take its time: other sinks do not wait for it.
+* It is used by one thread, which may take its time: other sinks do not wait for it. Two sinks of one kind
+  are two objects, each with its own thread.
 * ``batch.events`` are JSON (bytes, UTF-8, no line feeds) of events as the protocol has them, in the order in
   which they happened, filtered to the sink's tier and free of secrets.
 * Nothing is acknowledged before :meth:`Sink.send` has returned :class:`Acked`; anything else, an

@@ -72,7 +72,9 @@ class Guarded(Sink):
             return None if tail is None else _typed(tail, Tail, "its tail")
         except OSError:
             raise
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             raise OSError(0, self.fault(error)) from error
 
     def forgets(self) -> bool:
@@ -98,7 +100,11 @@ class Guarded(Sink):
             return call()
         except NotReady as missing:
             return msgspec.structs.replace(missing.outcome(), error=self.fault(missing))
-        except (Exception, SystemExit) as error:
+        except KeyboardInterrupt:
+            raise
+        except (
+            BaseException
+        ) as error:  # A sys.exit, or a task of its own that was cancelled, ends no thread of ours.
             return Retry(self.fault(error))
 
     def fault(self, error: BaseException) -> str:

@@ -49,6 +49,9 @@ def throughput() -> None:
             with receiver(*bounds) as url:
                 rate = _delivered(SinkConfig(name=name, kind="http", url=url, tier=3), outbox)
             show(f"http-sink-{name}-bounds", rate, "events/s", least, at_most=False)
+        with receiver(1, 1) as url:
+            rate = _delivered(SinkConfig(name="otlp", kind="otlp", url=url, tier=3), outbox)
+        show("otlp-sink", rate, "events/s", 1_500, at_most=False)
         outbox.close()
 
 

@@ -8,15 +8,17 @@ from typing import Any
 
 import msgspec
 import pytest
+from click.testing import CliRunner
 
+from sessionpipe.conformance import main
 from sessionpipe.conformance.sink import check, events
 from sessionpipe.delivery.batch import Batch, Limits
 from sessionpipe.delivery.outcome import Acked, Drop, LowerTier, Outcome, Retry
 from sessionpipe.protocol.vocabulary import VOCABULARY
 from sessionpipe.sinks.base import Setup, Sink
+from tests.plugin import EXAMPLE, install
 from tests.schema import problems
-
-EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "sqlite-sink"
+from tests.sinks.test_plugins import packages as packages
 
 
 class Kept(Sink):
@@ -83,3 +85,11 @@ def test_the_example_keeps_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert check(f"sqlite:{tmp_path}/a.db", make=SqliteSink.make) == []
     assert "absolute path" in check("sqlite:a.db", make=SqliteSink.make)[0]
     assert "unable to open" in check(f"sqlite:{tmp_path}/none/a.db", make=SqliteSink.make)[0]
+
+
+def test_the_command_says_what_is_wrong_or_that_nothing_is(tmp_path: Path, packages: Path) -> None:
+    install(packages)
+    ran = CliRunner().invoke(main, ["sink", f"sqlite:{tmp_path}/a.db"])
+    assert ran.exit_code == 0 and "took everything, twice" in ran.output
+    ran = CliRunner().invoke(main, ["sink", "sqlite:a.db"])
+    assert ran.exit_code == 1 and "must be an absolute path" in ran.output

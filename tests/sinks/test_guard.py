@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from collections.abc import Callable
 from typing import Any
 
@@ -92,7 +93,9 @@ def test_each_outcome_stays_what_it_is(outcome: Outcome) -> None:
 
 
 @pytest.mark.parametrize("where", ["learn", "limits", "tools", "without"])
-@pytest.mark.parametrize("error", [KeyError("x"), RecursionError(), SystemExit(3), ValueError("two\nlines")])
+@pytest.mark.parametrize(
+    "error", [KeyError("x"), RecursionError(), SystemExit(3), CancelledError(), ValueError("two\nlines")]
+)
 def test_what_raises_before_a_batch_makes_its_sink_wait(where: str, error: BaseException) -> None:
     said = waits(guarded(**{where: error}).learn(0))
     assert "the sink kind mine failed with" in said and type(error).__name__ in said
