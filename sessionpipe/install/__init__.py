@@ -20,7 +20,7 @@ from sessionpipe.install.entries import Memory, is_empty
 from sessionpipe.install.leftalone import LeftAlone, NoFile
 from sessionpipe.install.memory import Manifest, Record, digest
 from sessionpipe.install.netfs import network_file_system
-from sessionpipe.install.standing import KINDS, FileState, decoded, standing
+from sessionpipe.install.standing import KINDS, FileState, decoded, file_state
 from sessionpipe.install.targets import Target, account_home, answers, home, targets
 from sessionpipe.paths import State, make_private
 
@@ -119,7 +119,7 @@ def inspect(*, env: Mapping[str, str], state: State) -> list[tuple[str, list[Fil
             for target in places
             for path in _places(target, env, manifest)
             # Where the harness reads another file in its stead, nothing is missing.
-            if (file := standing(target, path, run, env)).state != "missing" or not target.instead(path)
+            if (file := file_state(target, path, run, env)).state != "missing" or not target.instead(path)
         ]
         if states:
             found.append((name, states))

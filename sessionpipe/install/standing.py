@@ -39,7 +39,7 @@ class FileState(NamedTuple):
     mend: str = ""
 
 
-def standing(target: Target, path: Path, launcher: Path, env: Mapping[str, str]) -> FileState:
+def file_state(target: Target, path: Path, launcher: Path, env: Mapping[str, str]) -> FileState:
     """How the hooks of ``target`` stand in the file at ``path``."""
     try:
         seen, kind = files.read(path), KINDS[target.kind]
@@ -111,4 +111,4 @@ def _said(path: Path) -> dict[str, Any] | None:
         return None
 
 
-__all__ = ["KINDS", "FileState", "decoded", "standing"]
+__all__ = ["KINDS", "FileState", "decoded", "file_state"]

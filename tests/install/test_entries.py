@@ -15,9 +15,9 @@ from sessionpipe.install.jsonedit import Document
 from sessionpipe.install.jsontree import NotPlainJson
 from sessionpipe.install.launcher import command
 from sessionpipe.install.leftalone import WrongShape
-from sessionpipe.install.targets import Target
+from sessionpipe.install.targets import Target, targets
 
-from .test_jsonedit import documents, values
+from .test_jsonedit import commented, documents, values
 
 LAUNCHER = Path("/home/dev/.local/state/sessionpipe/bin/sessionpipe-hook")
 ELSEWHERE = Path("/old/place/bin/sessionpipe-hook")
@@ -57,20 +57,62 @@ settings = st.fixed_dictionaries(
 )
 
 
-@given(documents(settings) | st.text(" \t\r\n", max_size=3), st.sampled_from(TARGETS))
-def test_what_is_put_in_comes_out_to_the_byte(text: str, target: Target) -> None:
-    memory = Memory()
-    merged = merge(text, target, LAUNCHER, memory)
-    assert look(merged, target, LAUNCHER) == "installed"
-    assert strip(merged, target, memory) == text
+# Every place that harnesses really have, and what may stand where our entries go.
+REAL = [target for places in targets().values() for target in places if target.kind == "entries"]
+names = st.sampled_from(sorted({event for target in REAL for event in target.events} | {"Other"}))
+lists = st.dictionaries(names, st.lists(groups | foreign, max_size=2), max_size=3)
+anything = st.fixed_dictionaries(
+    {},
+    optional={
+        "hooks": lists | st.lists(foreign, max_size=2),
+        "sessionpipe": lists | st.just({"enabled": True}),
+        "version": st.sampled_from([1, "v1", 2]),
+        "Stop": st.lists(groups, max_size=2),
+        "zz": st.just([{}, {"a": []}]),
+    },
+)
 
 
-@given(documents(settings), st.sampled_from(TARGETS))
-def test_a_second_time_changes_nothing(text: str, target: Target) -> None:
+@st.composite
+def real_files(draw: st.DrawFn) -> tuple[str, Target]:
+    """A file in any formatting, with comments where the harness reads them."""
+    target = draw(st.sampled_from(REAL))
+    plain = documents(anything) | st.text(" \t\r\n", max_size=3)
+    text = draw(plain if "comments" not in target.reads else plain | commented(anything, marks=target.reads))
+    return text, target
+
+
+@given(real_files() | st.tuples(documents(settings), st.sampled_from(TARGETS)))
+def test_what_is_put_in_comes_out_to_the_byte_and_a_second_time_changes_nothing(
+    case: tuple[str, Target],
+) -> None:
+    text, target = case
     memory = Memory()
-    once = merge(text, target, LAUNCHER, memory)
+    try:
+        once = merge(text, target, LAUNCHER, memory)
+    except WrongShape:
+        assert strip(text, target, memory) == text
+        return
+    assert look(once, target, LAUNCHER) == "installed"
     assert merge(once, target, LAUNCHER, memory) == once
     assert strip(once, target, memory) == text
+
+
+@given(real_files())
+def test_entries_of_another_installation_are_replaced_and_go_with_their_memory(
+    case: tuple[str, Target],
+) -> None:
+    text, target = case
+    memory = Memory()
+    try:
+        old = merge(text, target, ELSEWHERE, memory)
+    except WrongShape:
+        return
+    assert (look(old, target, LAUNCHER), launchers(old, target)) == ("stale", {ELSEWHERE})
+    new = merge(old, target, LAUNCHER, memory)
+    assert new == merge(text, target, LAUNCHER, Memory())
+    assert strip(new, target, memory) == text
+    assert launchers(strip(new, target, None), target) == set()
 
 
 @given(documents(settings), st.sampled_from(TARGETS))
@@ -132,6 +174,28 @@ def test_without_a_memory_ours_go_and_nothing_of_others(text: str, target: Targe
         return value
 
     assert without_empty(left, ()) == without_empty(json.loads(text), ())
+
+
+@pytest.mark.parametrize("target", REAL, ids=lambda target: f"{target.harness} {target.table['file']}")
+def test_what_others_add_to_the_file_meanwhile_stays(target: Target) -> None:
+    memory = Memory()
+    document = Document(merge("", target, LAUNCHER, memory), target.reads)
+    at = target.ats[-1]
+    theirs = {"command": "theirs"}
+    if target.listed:
+        document.insert(at, None, theirs)
+    else:
+        document.insert((*at, target.events[0]), None, theirs)
+        document.insert(at, "Fresh", [theirs])
+    document.insert((), "fresh", 1)
+    left = Document(strip(document.text, target, memory), target.reads).root.plain()
+    wanted: Any = [theirs] if target.listed else {target.events[0]: [theirs], "Fresh": [theirs]}
+    for step in reversed(at):
+        wanted = {step: wanted}
+    # In a file that we made, what the file needs stays with what is left.
+    for key, value in target.beside.items():
+        wanted[key] = {**wanted[key], **value} if isinstance(value, dict) else value
+    assert left == {**wanted, "fresh": 1}
 
 
 def test_groups_carry_a_matcher_only_where_the_adapter_wants_one() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -68,8 +68,8 @@ asides = st.sampled_from(
 
 
 @st.composite
-def commented(draw: st.DrawFn, value: Any) -> str:
-    """The text of a value with comments, commas behind last items, and any white space."""
+def commented(draw: st.DrawFn, value: Any, *, marks: Collection[str] = TOLERANT) -> str:
+    """The text of a value with comments, and what else ``marks`` names, and any white space."""
 
     def space() -> str:
         return draw(st.lists(asides, max_size=2).map("".join))
@@ -83,11 +83,16 @@ def commented(draw: st.DrawFn, value: Any) -> str:
             items = [space() + text(item) + space() for item in value]
         else:
             return json.dumps(value)
-        last = "," + space() if items and draw(st.booleans()) else ""
+        last = "," + space() if items and "commas" in marks and draw(st.booleans()) else ""
         opening, closing = "{}" if isinstance(value, dict) else "[]"
         return opening + (",".join(items) + last or space()) + closing
 
-    return draw(st.sampled_from(["", "\ufeff"])) + space() + text(draw(value)) + space()
+    return (
+        draw(st.sampled_from(["", "\ufeff"] if "mark" in marks else [""]))
+        + space()
+        + text(draw(value))
+        + space()
+    )
 
 
 def read(text: str) -> Any:
