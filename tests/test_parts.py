@@ -64,3 +64,20 @@ def test_connections_that_failed_in_a_row_are_counted_until_the_receiver_is_reac
     for _ in steps:
         part.step(outbox, 0, False)
     assert part.failed_connections == failed
+
+
+@pytest.mark.parametrize(
+    ("kind", "network"), [("http", True), ("otlp", True), ("file", False), ("stdout", False)]
+)
+def test_what_speaks_to_another_host_is_known_of_ours(kind: str, network: bool) -> None:
+    assert Delivering(cast(Any, Host()), SinkConfig(name="s", kind=kind)).network == network
+
+
+def test_what_a_package_brings_shows_it_by_failing_to_reach_one(outbox: Outbox) -> None:
+    part = delivering(Host(), UNREACHED, REACHED)
+    part.sink = SinkConfig(name="s", kind="redis", url="redis://cache.example")
+    seen = [part.network]
+    for _ in range(2):
+        part.step(outbox, 0, False)
+        seen.append(part.network)
+    assert seen == [False, True, False]

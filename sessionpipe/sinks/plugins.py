@@ -36,15 +36,13 @@ def load(kind: str) -> Make:
 
 def installed() -> dict[str, str]:
     """The kinds that installed packages bring, and of which package each is."""
-    return {
-        entry.name: entry.dist.name if entry.dist else "?" for entry in _entries() if entry.name not in OURS
-    }
+    return {entry.name: _owner(entry) for entry in _entries() if entry.name not in OURS}
 
 
 def _entry(kind: str) -> EntryPoint:
     # One that was installed a moment ago must not be missed by a worker that is long at work.
     importlib.invalidate_caches()
-    found = {(entry.value, entry.dist.name if entry.dist else "?"): entry for entry in _entries(kind)}
+    found = {(entry.value, _owner(entry)): entry for entry in _entries(kind)}
     if not found:
         raise NotReady(_missing(kind))
     if len(found) > 1:
@@ -53,6 +51,14 @@ def _entry(kind: str) -> EntryPoint:
             f"more than one package brings the sink kind {kind} ({packages}); uninstall all but one"
         )
     return next(iter(found.values()))
+
+
+def _owner(entry: EntryPoint) -> str:
+    try:
+        name = entry.dist.name if entry.dist else None
+    except Exception:  # Metadata can be broken in as many ways as there are tools that write it.
+        name = None
+    return name or "an unnamed package"
 
 
 def _missing(kind: str) -> str:

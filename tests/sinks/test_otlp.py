@@ -10,6 +10,8 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from opentelemetry.proto.collector.logs.v1 import logs_service_pb2 as service
 
 from sessionpipe.config import SinkConfig
@@ -308,6 +310,22 @@ def test_a_401_names_the_headers_and_not_their_values() -> None:
     assert isinstance(found, Pause)
     assert "refused the headers api-key, x-team (unknown)" in found.reason
     assert KEY not in found.reason and "blue" not in found.reason
+
+
+KINDS = st.sampled_from(
+    ["", "application/x-protobuf", "application/json", "text/plain", "text/html; q=1", "\xe9"]
+)
+
+
+@given(st.integers(200, 599), st.binary(max_size=200), KINDS, st.booleans())
+def test_whatever_is_answered_has_a_meaning_that_can_be_shown(
+    status: int, body: bytes, kind: str, broke: bool
+) -> None:
+    found = outcome(WireAnswer(status, {"content-type": kind}, body, broke), len(IDS), service)
+    words = [getattr(found, name, None) for name in ("error", "reason", "odd")]
+    assert all(word.isprintable() and len(word) < 600 for word in words if word)
+    assert isinstance(found, Acked) == (status < 300)
+    assert not isinstance(found, Acked) or 0 <= found.unnamed <= len(IDS)
 
 
 # --- when there is no answer ------------------------------------------------------------------------

@@ -142,5 +142,7 @@ def test_metadata_that_can_not_be_read_is_no_others_trouble(packages: Path) -> N
     info = written(packages, "paper", SINK)
     broken = metadata(packages, "broken", "1.0", {"sessionpipe.sinks": {"broken": "x:y"}})
     (broken / "METADATA").write_bytes(b"\xff\xfe")
+    assert info.is_dir() and waits("paper") == "" and installed()["paper"] == "paper-package"
+    assert "broken" in installed() and "ModuleNotFoundError" in waits("broken")
     (broken / "entry_points.txt").write_text("[sessionpipe.sinks\nnothing here\n")
-    assert info.is_dir() and waits("paper") == ""
+    assert waits("paper") == "" and "broken" not in installed()
