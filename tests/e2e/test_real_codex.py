@@ -13,34 +13,48 @@ from sessionpipe.install.jsonedit import Document
 from sessionpipe.install.targets import targets
 from sessionpipe.install.trust import handler_hash, key
 from tests.e2e import agents
-from tests.e2e.machine import Machine
+from tests.e2e.machine import Machine, wait_for
 from tests.e2e.model import Model, model
 
 
 @pytest.fixture
 def codex(machine: Machine) -> Path:
-    """Codex's folder, with our hooks in it."""
+    """Codex's folder."""
     folder = machine.home / ".codex"
     folder.mkdir()
-    machine.sessionpipe("install", "codex")
     return folder
 
 
-def run(machine: Machine, folder: Path, server: Model, trust: str = "") -> str:
+def configure(machine: Machine, folder: Path, server: Model) -> None:
+    """A person's settings, and then our hooks and our line in them."""
     (folder / "config.toml").write_text(
         f"""
-        model = "made-up"
-        model_provider = "loopback"
-        [model_providers.loopback]
-        name = "loopback"
-        base_url = "{server.url}/v1"
-        env_key = "MADE_UP_KEY"
-        wire_api = "responses"
-        [analytics]
-        enabled = false
-        {trust}
-        """
+model = "made-up"
+model_provider = "loopback"
+[model_providers.loopback]
+name = "loopback"
+base_url = "{server.url}/v1"
+env_key = "MADE_UP_KEY"
+wire_api = "responses"
+[analytics]
+enabled = false
+"""
     )
+    machine.sessionpipe("install", "codex")
+
+
+def trust(folder: Path) -> None:
+    """What Codex writes when the person trusts the hooks."""
+    hooks = folder / "hooks.json"
+    document, target = Document(hooks.read_text()), targets()["codex"][0]
+    with (folder / "config.toml").open("a") as file:
+        for event, place in places(document, target):
+            name = json.dumps(f"{os.path.realpath(hooks)}:{key(event, place)}")
+            digest = handler_hash(document, event, place)
+            file.write(f'[hooks.state.{name}]\ntrusted_hash = "{digest}"\n')
+
+
+def run(machine: Machine, **env: str) -> str:
     program = agents.program("SESSIONPIPE_TEST_CODEX", "codex")
     done = agents.run(
         machine,
@@ -48,36 +62,34 @@ def run(machine: Machine, folder: Path, server: Model, trust: str = "") -> str:
         *("exec", "--skip-git-repo-check", "Say it"),
         MADE_UP_KEY="made up",
         SHELL="/bin/sh",
-        SESSIONPIPE_NO_WORKER="1",
+        **env,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-def state(machine: Machine) -> str:
+def states(machine: Machine) -> list[str]:
     (harness,) = json.loads(machine.sessionpipe("status", "--json").stdout)["harnesses"]
-    return str(harness["files"][0]["state"])
+    return [file["state"] for file in harness["files"]]
 
 
-def test_untrusted_hooks_are_skipped_and_status_says_so(machine: Machine, codex: Path) -> None:
+def test_untrusted_hooks_are_skipped_and_status_says_so_but_the_turn_s_end_is_told(
+    machine: Machine, codex: Path
+) -> None:
     with model("All done.") as server:
-        assert run(machine, codex, server) == "All done.\n"
-    assert agents.events(machine) == []
-    assert state(machine) == "needs trust"
+        configure(machine, codex, server)
+        assert run(machine, SESSIONPIPE_NO_WORKER="1") == "All done.\n"
+    wait_for(lambda: agents.events(machine) == ["notify"], "the notify program's job")
+    assert states(machine) == ["needs trust", "installed"]
 
 
 def test_trusted_hooks_fire(machine: Machine, codex: Path) -> None:
-    hooks = codex / "hooks.json"
-    document, target = Document(hooks.read_text()), targets()["codex"][0]
-    # What Codex writes when the person trusts them.
-    trust = "".join(
-        f"[hooks.state.{json.dumps(f'{os.path.realpath(hooks)}:{key(event, place)}')}]\n"
-        f'trusted_hash = "{handler_hash(document, event, place)}"\n'
-        for event, place in places(document, target)
-    )
     with model(("exec_command", {"cmd": "echo hello"}), "All done.") as server:
-        assert run(machine, codex, server, trust) == "All done.\n"
-    assert agents.events(machine) == [
+        configure(machine, codex, server)
+        trust(codex)
+        assert run(machine, SESSIONPIPE_NO_WORKER="1") == "All done.\n"
+    wait_for(lambda: "notify" in agents.events(machine), "the notify program's job")
+    assert [event for event in agents.events(machine) if event != "notify"] == [
         "SessionStart",
         "UserPromptSubmit",
         "PreToolUse",
@@ -85,4 +97,34 @@ def test_trusted_hooks_fire(machine: Machine, codex: Path) -> None:
         "Stop",
         "SessionEnd",
     ]
-    assert state(machine) == "installed"
+    assert states(machine) == ["installed", "installed"]
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+def test_a_turn_ends_once_whether_the_hooks_or_only_notify_told(
+    machine: Machine, codex: Path, trusted: bool
+) -> None:
+    with model("All done.") as server:
+        configure(machine, codex, server)
+        if trusted:
+            trust(codex)
+        assert run(machine) == "All done.\n"
+    last = "session.ended" if trusted else "turn.ended"
+    wait_for(lambda: last in [event["type"] for event in machine.events()], last)
+    told = ["session.started", "turn.started", "turn.ended", "session.ended"]
+    wanted = told if trusted else ["session.started", "turn.ended"]
+    assert [event["type"] for event in machine.events() if event["type"] in told] == wanted
+
+
+def test_what_codex_made_of_its_settings_stays_and_ours_goes(machine: Machine, codex: Path) -> None:
+    with model("All done.") as server:
+        configure(machine, codex, server)
+        trust(codex)
+        before = (codex / "config.toml").read_text()
+        run(machine, SESSIONPIPE_NO_WORKER="1")
+    after = (codex / "config.toml").read_text()
+    (ours,) = [line for line in after.splitlines(keepends=True) if line.startswith("notify = ")]
+    assert ours in before
+    machine.sessionpipe("uninstall", "codex")
+    assert (codex / "config.toml").read_text() == after.replace(ours, "")
+    assert not (codex / "hooks.json").exists()
