@@ -26,15 +26,16 @@ What it can count on:
 * It is used by one thread, which may take its time: other sinks do not wait for it. Two sinks of one kind
   are two objects, each with its own thread.
 * ``batch.events`` are JSON (bytes, UTF-8, no line feeds) of events as the protocol has them, in the order in
-  which they happened, filtered to the sink's tier and free of secrets.
-* Nothing is acknowledged before :meth:`Sink.send` has returned :class:`Acked`; anything else, an
-  exception included, leads to the same events once more. An event comes twice when an acknowledgement
-  got lost (a kill between ``send`` and the commit): then with the same ``id`` and ``session.seq``.
+  which they happened, filtered to the sink's tier, with secrets taken out.
+* Nothing counts as delivered before :meth:`Sink.send` has returned :class:`Acked`; a :class:`Retry`, an
+  exception or a kill leads to the same events once more. So an event comes twice when an acknowledgement
+  got lost: then with the same ``id`` and ``session.seq``.
 * The ladder of retries, pauses, thinning, and what is shown in ``status`` are the courier's; a sink only
   says which :data:`Outcome` an attempt had.
 
-And what it must not do: print, change the process (signals, the working folder, umask), or keep what
-it was sent after it was told to forget it (``session.forgotten``), if it can.
+And what it must not do: wait without an end (nobody else can end a ``send`` that hangs), print, change the
+process (signals, the working folder, umask), or keep what it was sent after it was told to forget it
+(``session.forgotten``), if it can.
 """
 
 from __future__ import annotations
