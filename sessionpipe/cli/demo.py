@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import secrets
 import shutil
 import statistics
 import string
+import subprocess
 import sys
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -16,7 +18,7 @@ from typing import Any
 import click
 import msgspec
 
-from sessionpipe.cli.common import Fail, printable, reason
+from sessionpipe.cli.common import Fail, printable, reason, usage, watching
 from sessionpipe.cli.playback import Recording, Stage, load
 from sessionpipe.cli.render import STYLES, Tone, colour_wanted, cut, describe, line, pad
 from sessionpipe.cli.store import looking
@@ -25,6 +27,8 @@ from sessionpipe.paths import State, data_dir
 
 HARNESS, SCENARIO = "claude-code", "tui-permission"
 COLUMNS = 100
+#: The longest that the recorded person's pauses last when it is sent somewhere.
+PAUSE_S = 2.5
 TIERS = (
     "that it works, that it needs you; no words",
     "and which tools, how long, which files, what it asks for",
@@ -43,21 +47,39 @@ def credential() -> str:
 
 @click.command(short_help="Play a recorded session; show what each tier would send.")
 @click.option("--tier", type=click.IntRange(0, 3), help="Only this tier, every event of it.")
-def demo(tier: int | None) -> None:
+@click.option(
+    "--to", "target", metavar="SINK", help="Send it there instead, at the pace it had: a URL or file:PATH."
+)
+@click.option("--token-file", metavar="FILE", help="With --to: the file that holds the receiver's token.")
+@click.option("--secret-file", metavar="FILE", help="With --to: the file that holds the signing secret.")
+def demo(tier: int | None, target: str | None, token_file: str | None, secret_file: str | None) -> None:
     """Play a recorded session and show what would leave this machine at each tier.
 
     Everything is real but the agent: the hook, the spool, the worker, the outbox, a stdout sink. It all
     happens in a temporary folder that is removed at the end; nothing of yours is read or changed. A
     credential is planted on the way, and looked for in everything that came out.
 
+    With --to the session goes to a sink of yours, tier 1 unless said, as a new session each time: to see a
+    receiver at work without an agent.
+
     \b
     Examples:
       sessionpipe demo
       sessionpipe demo --tier 1
+      sessionpipe demo --to http://localhost:8787 --token-file ~/.local/state/sessionpipe/receiver/token
     """
+    if target is None and (token_file or secret_file):
+        usage("--token-file and --secret-file go with --to")
     folder = data_dir("conformance") / "harness" / HARNESS / SCENARIO
     if not folder.is_dir():
         raise Fail(f"the recorded session is not at {folder}; install sessionpipe anew")
+    if target is not None:
+        send(
+            folder,
+            target,
+            {"tier": str(1 if tier is None else tier), "token-file": token_file, "secret-file": secret_file},
+        )
+        return
     planted = credential()
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="replace")
@@ -83,6 +105,48 @@ def demo(tier: int | None) -> None:
     except (OSError, RuntimeError) as error:
         raise Fail(f"the demo could not be played: {reason(error)}") from error
     show.verdict(leaked, arrived(tiers[3]))
+
+
+def send(folder: Path, target: str, options: Mapping[str, str | None]) -> None:
+    """Play the session in ``folder`` at its own pace, into the sink that ``sinks add`` would make of this."""
+    # Read where the person is; the stage is a folder of its own.
+    said = [
+        word
+        for name, value in options.items()
+        if value is not None
+        for word in (
+            f"--{name}",
+            str(Path(value).expanduser().absolute()) if name.endswith("file") else value,
+        )
+    ]
+    if target.startswith("file:"):
+        target = f"file:{Path(target.removeprefix('file:')).expanduser().absolute()}"
+    try:
+        with Stage() as stage, watching():
+            stage.command("sinks", "add", target, "--name", "demo", *said)
+            stage.command("sinks", "test", "demo")
+            (stage.home / "src").mkdir()
+            recording = load(folder, stage.home, {}, anew=True)
+            seconds = sum(min(pause, PAUSE_S) for pause in pauses(recording))
+            click.echo(
+                f"a recorded Claude Code session goes to {printable(target)}: {seconds:.0f} s, ctrl-c ends it"
+            )
+            stage.play(HARNESS, recording, longest_s=PAUSE_S)
+            stage.command("flush")
+            sink = msgspec.json.decode(stage.command("status", "--json"))["sinks"][0]
+            if sink["paused"] or sink["behind"]:
+                raise RuntimeError(sink["reason"] or f"{sink['behind']} events are left")
+            click.echo(f"sent {sink['sent']} events at tier {sink['effective_tier']}")
+    except (OSError, RuntimeError, subprocess.TimeoutExpired) as error:
+        # What it advises is for a sink that stays.
+        why = reason(error).removeprefix("demo: ").partition("; once that is mended")[0]
+        raise Fail(f"the demo could not be sent: {why}") from error
+
+
+def pauses(recording: Recording) -> list[float]:
+    """The seconds between its hooks."""
+    times = [hook.at_ms for hook in recording.hooks]
+    return [(later - earlier) / 1000 for earlier, later in itertools.pairwise(times)]
 
 
 def planting(token: str) -> dict[str, str]:

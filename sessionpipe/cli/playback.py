@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
@@ -67,12 +68,16 @@ class Recording(NamedTuple):
     transcripts: list[Transcript]
 
 
-def load(folder: Path, home: Path, swap: Mapping[str, str]) -> Recording:
+def load(folder: Path, home: Path, swap: Mapping[str, str], *, anew: bool = False) -> Recording:
     """The recording in ``folder`` as if made in ``home``, with JSON strings of it swapped for others.
 
     ``swap`` maps whole strings, as the person or the model wrote them, to what they shall be instead.
+    ``anew``: as another session, with an id no receiver has had.
     """
     swaps = {json.dumps(old): json.dumps(new) for old, new in swap.items()}
+    files = sorted(folder.glob("*.json"))
+    if anew:
+        swaps[json.loads(files[0].read_text("utf-8"))["stdin"]["session_id"]] = str(uuid.uuid4())
 
     def moved(text: str) -> str:
         for old, new in swaps.items():
@@ -80,7 +85,7 @@ def load(folder: Path, home: Path, swap: Mapping[str, str]) -> Recording:
         return text.replace(RECORDED_HOME, json.dumps(str(home))[1:-1])
 
     hooks = []
-    for file in sorted(folder.glob("*.json")):
+    for file in files:
         record = json.loads(moved(_compact(file.read_text("utf-8"))))
         hooks.append(
             Hook(
@@ -93,7 +98,9 @@ def load(folder: Path, home: Path, swap: Mapping[str, str]) -> Recording:
         )
     root = folder / "files"
     transcripts = [
-        Transcript(home / ".claude" / file.relative_to(root), _timed(moved(file.read_text("utf-8"))))
+        Transcript(
+            home / ".claude" / moved(str(file.relative_to(root))), _timed(moved(file.read_text("utf-8")))
+        )
         for file in sorted((root / "projects").rglob("*.jsonl"))
     ]
     return Recording(hooks, transcripts)
@@ -163,10 +170,11 @@ class Stage:
         self.stop_worker()
         shutil.rmtree(self.root, ignore_errors=True)
 
-    def play(self, harness: str, recording: Recording) -> list[float]:
+    def play(self, harness: str, recording: Recording, *, longest_s: float = 0.0) -> list[float]:
         """Fire every hook; how long each took as a whole process, in milliseconds.
 
-        A pause of the recorded person's lasts as long as the worker needs, and no longer.
+        A pause of the recorded person's lasts as long as the worker needs, or as it lasted then, but no
+        longer than ``longest_s``.
         """
         written = [0] * len(recording.transcripts)
         took = []
@@ -176,6 +184,8 @@ class Stage:
                 # What an agent writes late, it writes within a moment.
                 grow(recording.transcripts, written, before_ms + PAUSE_MS // 2)
                 self._settle()
+            if longest_s:
+                time.sleep(min((hook.at_ms - before_ms) / 1000, longest_s))
             before_ms = hook.at_ms
             grow(recording.transcripts, written, hook.at_ms)
             took.append(self.fire(harness, hook))
@@ -223,6 +233,21 @@ class Stage:
         start = time.perf_counter()
         subprocess.run([sys.executable, "-I", "-S", "-c", "pass"], env=self.environment, check=True)
         return (time.perf_counter() - start) * 1000
+
+    def command(self, *words: str) -> str:
+        """Run a command of ours on this machine; what it printed. Raises RuntimeError with what it complained of."""
+        done = subprocess.run(  # noqa: S603  # ours
+            [sys.executable, "-I", str(_PACKAGE / "__main__.py"), *words],
+            env=self.environment,
+            cwd=self.home,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        if done.returncode:
+            raise RuntimeError(done.stderr.strip().removeprefix("sessionpipe: "))
+        return done.stdout
 
     def flush(self) -> bytes:
         """Record and deliver everything; what the stdout sinks wrote, event after event."""

@@ -137,6 +137,8 @@ class Receiver:
         """``POST {events}``: what is answered with 202 is on disk."""
         body, whole = await _body(request)
         self._bearer(request)
+        if not whole:
+            raise Refused(413, "too_many_bytes", max_bytes=MAX_BYTES)
         if self.settings.secret is not None:
             _signed(request, self.settings.secret, body)
         if request.headers.get("sessionpipe-protocol", str(PROTOCOL)).strip() != str(PROTOCOL):
@@ -144,8 +146,6 @@ class Receiver:
         if request.headers.get("content-encoding", "identity").lower() != "identity":
             # Nothing is ever unpacked: a small body can be made that is a very large one.
             raise Refused(415, "content_encoding")
-        if not whole:
-            raise Refused(413, "too_many_bytes", max_bytes=MAX_BYTES)
 
         def store() -> dict[str, Any]:
             batch = incoming.read(body, max_events=MAX_EVENTS, max_tier=self.settings.max_tier)
@@ -378,9 +378,9 @@ async def _body(request: Request, most: int = MAX_BYTES) -> tuple[bytes, bool]:
                 if size <= most:
                     kept += chunk
                 elif size > _DRAINED:
-                    break
+                    raise HTTPException(413, "too many bytes", {"connection": "close"})
     except TimeoutError:
-        raise Refused(408, "too_slow") from None
+        raise HTTPException(408, "too slow", {"connection": "close"}) from None
     return bytes(kept), size <= most
 
 

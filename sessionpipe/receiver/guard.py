@@ -8,6 +8,7 @@ come from elsewhere, be framed, or run that is not a file of ours.
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Iterable
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -62,11 +63,13 @@ class Guard:
 _MISDIRECTED = JSONResponse({"reason": "unknown_host"}, 421)
 
 
+_HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^\s:@/\[\]]+))(?::[0-9]*)?", re.IGNORECASE)
+
+
 def host_of(host: str) -> str:
-    """The name in a ``Host`` header, in lower case, without port and brackets."""
-    if host.startswith("["):
-        return host[1:].partition("]")[0].lower()
-    return host.partition(":")[0].lower()
+    """The name in a ``Host`` header, in lower case, without port and brackets; nothing where it has none."""
+    found = _HOST.fullmatch(host)
+    return (found[1] or found[2]).lower() if found else ""
 
 
 def _is_address(name: str) -> bool:
