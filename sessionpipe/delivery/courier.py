@@ -388,11 +388,7 @@ def last_held(outbox: Outbox, events: Sequence[Held]) -> tuple[str | None, int]:
 
 def _redacted(outcome: Outcome) -> Outcome:
     """The answer with its words redacted: a receiver may quote what it was sent, and they are stored."""
-    words = {
-        name: redact(said)
-        for name in ("error", "reason", "odd")
-        if isinstance(said := getattr(outcome, name, None), str)
-    }
+    words = {name: redact(getattr(outcome, name)) for name in ("error", "reason") if hasattr(outcome, name)}
     return msgspec.structs.replace(outcome, **words) if words else outcome
 
 

@@ -34,7 +34,6 @@ HOUR = 3_600_000
 class Scripted(Sink):
     """Answers with ``outcomes`` in turn, then takes everything; ``before`` runs as a batch arrives."""
 
-    kind = "http"
     knows_messages = True
 
     def __init__(self, *outcomes: Outcome, limits: Limits | None = None) -> None:
@@ -454,6 +453,14 @@ def test_what_is_odd_about_an_answer_is_logged_once(outbox: Outbox) -> None:
     here.drain()
     assert [line for line in here.lines if "answers for" in line] == ["sink board: it answers for 2 events"]
     assert (here.state.sent, here.state.dropped) == (4, 0)
+
+
+def test_what_is_refused_without_a_name_is_counted(outbox: Outbox) -> None:
+    record(outbox, count=4)
+    here = desk(outbox, Scripted(Acked(unnamed=3, odd="it will not store 3 of 4 events")))
+    here.drain()
+    assert (here.state.position, here.state.sent, here.state.dropped) == (4, 1, 3)
+    assert here.lines == ["sink board: it will not store 3 of 4 events"]
 
 
 def test_since_when_a_sink_fails_or_is_paused_is_kept_until_it_works(outbox: Outbox) -> None:
