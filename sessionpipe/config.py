@@ -599,6 +599,14 @@ def _removed(text: str, index: int) -> str:
     return "".join((*lines[:start], *lines[end:]))
 
 
+def machine_name(folder: Path) -> str | None:
+    """What events call this machine (§3, ``machine``); None while the config that may say it cannot be read."""
+    try:
+        return load(folder).machine_name or os.uname().nodename
+    except ConfigError:
+        return None
+
+
 __all__ = [
     "FILE",
     "LOOPBACK",
@@ -615,6 +623,7 @@ __all__ = [
     "is_token",
     "is_variable",
     "load",
+    "machine_name",
     "origin",
     "parse",
     "put_sink",

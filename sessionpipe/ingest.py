@@ -15,7 +15,7 @@ import select
 import sqlite3
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from sessionpipe.adapters import Refused
 from sessionpipe.clock import now_ms
@@ -38,9 +38,6 @@ from sessionpipe.stream.frames import Chunk, End, Frame, Gap, Incoming
 from sessionpipe.stream.front import Report
 from sessionpipe.terminal import printable_json
 from sessionpipe.wake import wake
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 HARNESS = "pi"
 #: Variables that say where Pi's files are and whose session this is; no other is looked at.
@@ -100,7 +97,7 @@ class Recorder:
         self._printer = Printer() if normalized else None
         self._store = Store(state, since_ms)
         self._files = Files()
-        self._machine = _machine(config_dir()) if record else None
+        self._machine = _machine() if record else None
         self._pending: list[_Waiting] = []
         self._pending_bytes = 0
         self._first_at: float | None = None
@@ -293,14 +290,10 @@ def _many(count: int, what: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 
-def _machine(config: Path) -> str | None:
-    """This machine's name; None while the config that may give it another cannot be read."""
-    from sessionpipe.config import ConfigError, load
+def _machine() -> str | None:
+    from sessionpipe.config import machine_name
 
-    try:
-        return load(config).machine_name or os.uname().nodename
-    except ConfigError:
-        return None
+    return machine_name(config_dir())
 
 
 class Store:

@@ -313,7 +313,10 @@ def record_drafts(tx: Transaction, sessions: dict[tuple[str, str], Session], ite
         # When it happened, where the payload says: by the time its hook runs a model may have answered.
         # What its files tell of a time before that is no part of what we were there for.
         seen = (d["at_ms"] for d in item.drafts if not d.get("memo", {}).get("only_running"))
-        session = sessions[key] = tx.session(*key, next(seen, item.job.at_ms))
+        first_ms = next(seen, item.job.at_ms)
+        session = sessions[key] = tx.session(*key, first_ms)
+        if session.last_type == "session.backfill":
+            tx.first_heard(session, first_ms)
     if session.forgotten_ms is not None and item.job.at_ms < session.forgotten_ms:
         return  # The person had it forgotten after this happened.
     state, emitted = fold(session.state, item.drafts)

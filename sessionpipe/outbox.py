@@ -476,6 +476,11 @@ class Outbox:
             self._number("SELECT COUNT(*) FROM sessions WHERE last_type != ''"),
         )
 
+    def knows(self, harness: str, session_id: str) -> bool:
+        """Whether anything was ever recorded of a session, be it that it was forgotten."""
+        query = "SELECT COUNT(*) FROM sessions WHERE harness = ? AND id = ? AND last_type != ''"
+        return bool(self._number(query, harness, session_id))
+
     def sessions(self, limit: int | None = None) -> list[SessionRow]:
         """The sessions with something to show, the most recently active first."""
         rows = self._db.execute(
@@ -820,6 +825,10 @@ class Transaction:
                 session.sid,
             ),
         )
+
+    def first_heard(self, session: Session, at_ms: int) -> None:
+        """A session that was known from files alone was heard of itself: what we were there for begins now."""
+        self._db.execute("UPDATE sessions SET first_ms = ? WHERE sid = ?", (at_ms, session.sid))
 
     def append(self, session: Session, type_: str, time_ms: int, ruleset: int, body: bytes) -> None:
         """Insert an event with the session's next ``seq``, which its ``body`` must already carry."""

@@ -21,6 +21,7 @@ MODULES = {
     "tail": "tail",
     "pi": "pi",
     "forget": "forget",
+    "backfill": "backfill",
     "replay": "replay",
     "flush": "work",
     "worker": "work",

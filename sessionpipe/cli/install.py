@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import click
 
 from sessionpipe.adapters import registry
+from sessionpipe.cli.backfill import after_install
 from sessionpipe.cli.common import Fail, config_path, printable, reason, state, usage
 from sessionpipe.cli.render import table, tilde
 from sessionpipe.install import Elsewhere, Report, UnknownHarness
@@ -19,11 +20,17 @@ from sessionpipe.install.targets import refused
 @click.command(short_help="Hook the agents on this machine.")
 @click.argument("harness", nargs=-1)
 @click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
-def install(harness: tuple[str, ...], dry_run: bool) -> None:
+@click.option(
+    "--no-backfill", is_flag=True, help="Leave alone what the agents' files tell of earlier sessions."
+)
+def install(harness: tuple[str, ...], dry_run: bool, no_backfill: bool) -> None:
     """Hook the agents on this machine, or only the HARNESSes named.
 
     Entries are added to the agents' own settings beside whatever is there; a file that is not
     understood is left alone and the reason is said. Doing it again changes nothing.
+
+    The first time, the sessions of the last 30 days are recorded from the agents' own files, one event
+    for each: `sessionpipe backfill --help` says what of them.
 
     \b
     Examples:
@@ -47,8 +54,16 @@ def install(harness: tuple[str, ...], dry_run: bool) -> None:
             f"the launcher cannot be written: {reason(error)};"
             " make room or the place yours, or set SESSIONPIPE_STATE_DIR to another"
         ) from error
-    _tell(reports, dry_run)
-    if not dry_run and any(report.did in ("created", "added") for report in reports[1:]):
+    new = not dry_run and any(report.did in ("created", "added") for report in reports[1:])
+    try:
+        _tell(reports, dry_run)
+    finally:
+        if new and not no_backfill:
+            hooked = {
+                report.harness for report in reports[1:] if report.did not in ("not found", "left alone")
+            }
+            after_install(state(), sorted(hooked))
+    if new:
         click.echo("Now `sessionpipe tail` shows what they do, `sessionpipe doctor` whether all is well.")
     if all(report.did == "not found" for report in reports[1:]):
         raise Fail("no agent was found here; name one to make its folder: `sessionpipe install claude-code`")

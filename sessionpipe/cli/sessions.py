@@ -19,11 +19,19 @@ SHOWN = 30
 #: For how long one that needs the person stands on top: an agent killed while it asked never says otherwise.
 ON_TOP_MS = 24 * 3_600_000
 
-_TONES: dict[str, Tone] = {"working": "plain", "needs you": "needs", "idle": "good", "ended": "quiet"}
+_TONES: dict[str, Tone] = {
+    "working": "plain",
+    "needs you": "needs",
+    "idle": "good",
+    "ended": "quiet",
+    "before": "quiet",
+}
 
 
 def standing(row: SessionRow) -> str:
     """Where a session stands by what was heard of it: ``working``, ``needs you``, ``idle``, ``ended``.
+
+    ``before``: nothing was, it is from an agent's own files (`sessionpipe backfill`).
 
     It is no verdict on what was not heard: a session whose agent was killed in a turn stays ``working``,
     and when it was last heard of stands beside it. The keys are those of what fold remembers.
@@ -32,6 +40,8 @@ def standing(row: SessionRow) -> str:
     if any(attention.get("kind") != "idle" for attention in memory.get("open", {}).values()):
         return "needs you"
     turn = memory.get("turn")
+    if row.last_type == "session.backfill":
+        return "before"
     if turn is None:
         # A transcript that was read late may come after the end; nothing but an end forgets the turn.
         return "ended" if row.last_type in ("session.ended", "turn.transcript") else "idle"

@@ -7,24 +7,37 @@ A forked session begins with a copy of its parent's entries, older than its head
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import msgspec
 
 from sessionpipe.harnesses import jsonl
 from sessionpipe.harnesses.context import Context
 from sessionpipe.harnesses.files import Files, Opened
+from sessionpipe.harnesses.history import Past
 from sessionpipe.harnesses.pi_exchanges import asked, typed
-from sessionpipe.harnesses.pi_session import read_content, read_record
+from sessionpipe.harnesses.pi_session import Record, read_content, read_record
+from sessionpipe.harnesses.pi_store import session_files
 from sessionpipe.harnesses.pi_transcript import exchanges, find
 from sessionpipe.harnesses.titles import first_ask, titled
 
 Draft = dict[str, Any]
 
+_HEADER = 8 << 10
 _HEAD = 512 << 10
 _TAIL = 128 << 10
 # A fork's header is written moments before the session starts.
 _FRESH_MS = 60_000
 _TELLING = frozenset({"session.started", "turn.started", "turn.ended", "session.ended"})
+
+
+class _Header(msgspec.Struct):
+    cwd: Any = None
+
+
+_HEADERS = msgspec.json.Decoder(_Header)
 
 
 class Head(NamedTuple):
@@ -150,4 +163,72 @@ def read_last(opened: Opened) -> Last:
     return Last(name, model)
 
 
-__all__ = ["amend", "exchanges", "facts"]
+# --- what was there before us ---------------------------------------------------------------------
+
+#: A file up to this size is read whole, so that its prompts can be counted.
+_COUNTED = 4 << 20
+
+
+def history(context: Context, since_ms: int, files: Files) -> Iterator[Past]:
+    """The sessions in Pi's folders: see :mod:`sessionpipe.harnesses.history`."""
+    for path in session_files(context.env, files):
+        if (files.changed_ms(path) or 0) < since_ms:
+            return  # They come latest first.
+        if opened := files.open(path):
+            with opened:
+                past = read_past(opened)
+            if past:
+                yield past
+
+
+def read_past(opened: Opened) -> Past | None:
+    """What a session file's beginning and end say of it; None when it is no session, or nothing was asked in it.
+
+    What a fork copied is its parent's: only entries from its header's time on count.
+    """
+    header: Record | None = None
+    born = first = last = None
+    turns, asked_first = 0, None
+    whole = opened.size <= _COUNTED
+    for line in jsonl.forward(opened):
+        entry = read_record(line.data)
+        if entry is None:
+            continue
+        if header is None:
+            if entry.type != "session" or not isinstance(entry.id, str):
+                return None
+            header, born = entry, entry.ms or 0
+            continue
+        if entry.type == "message" and entry.ms is not None and entry.ms >= (born or 0):
+            first, last = first or entry.ms, entry.ms
+            message = entry.read_message()
+            if message and message.role == "user":
+                turns += 1
+                asked_first = asked_first or asked(read_content(message)).strip()
+        if not whole and line.end > _HEAD:
+            break
+    if header is None or not turns or first is None:
+        return None
+    if not whole:
+        times = (entry.ms for line in jsonl.backward(opened, _TAIL) if (entry := read_record(line.data)))
+        last = next((ms for ms in times if ms is not None), last)
+    said = read_last(opened)
+    cwd = read_cwd(opened)
+    block = {"cwd": cwd, "model": said.model, **(titled(said.name, "custom") or first_ask(asked_first or ""))}
+    return Past(
+        str(header.id),
+        born or first,
+        last or first,
+        turns if whole else None,
+        {name: value for name, value in block.items() if value},
+    )
+
+
+def read_cwd(opened: Opened) -> str | None:
+    """The folder that a session file's header names."""
+    line, end, _ = opened.head(_HEADER).partition(b"\n")
+    header = jsonl.decode(line, _HEADERS) if end else None
+    return header.cwd if header and isinstance(header.cwd, str) else None
+
+
+__all__ = ["amend", "exchanges", "facts", "history"]

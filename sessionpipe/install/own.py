@@ -12,7 +12,19 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
 _KEYS = frozenset(
-    {"kind", "dirs", "marks", "others", "there", "file", "exists", "unless_beside", "events", "optional", "places"}
+    {
+        "kind",
+        "dirs",
+        "marks",
+        "others",
+        "there",
+        "file",
+        "exists",
+        "unless_beside",
+        "events",
+        "optional",
+        "places",
+    }
     | {"windows", "macos", "linux", "note", "never", "at", "listed", "beside", "entry", "plain", "timeout"}
     | {"timeouts", "matcher", "matched", "reads", "allowed", "own"}
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ import pytest
 
 from sessionpipe.harnesses.context import Context
 from sessionpipe.harnesses.files import Files
-from sessionpipe.harnesses.pi import amend, facts
+from sessionpipe.harnesses.history import Past
+from sessionpipe.harnesses.pi import amend, facts, history
 from sessionpipe.protocol import rfc3339
 
 START = 1_795_975_000_000
@@ -200,3 +202,81 @@ def test_recorded_sessions(shared: Path, scenario: str, name: str, title: str, s
     found = session.tells()
     assert (found["title"], found["title_source"]) == (title, source)
     assert found["model"].startswith("fake-")
+
+
+class TestHistory:
+    @pytest.fixture
+    def home(self, tmp_path: Path) -> Path:
+        folder = tmp_path / ".pi" / "agent" / "sessions" / "--src--"
+        folder.mkdir(parents=True)
+        return tmp_path
+
+    def session(self, home: Path, name: str, **header: Any) -> Session:
+        file = home / ".pi" / "agent" / "sessions" / "--src--" / f"2026_{name}.jsonl"
+        made = Session(file)
+        header = {"version": 3, "cwd": "/home/dev/src", **header}
+        made.writes("session", 0, **header)
+        # A header's id is the session's.
+        text = file.read_text().replace('"0a1b2c3d"', f'"{name}"')
+        file.write_text(text)
+        return made.writes("model_change", 1, provider="p", modelId="model-1")
+
+    @staticmethod
+    def found(home: Path, since_ms: int = 0) -> dict[str, Past]:
+        context = Context({"HOME": str(home)}, "/", START, str(home))
+        return {past.session_id: past for past in history(context, since_ms, Files())}
+
+    def test_a_session_of_before_is_what_its_file_says(self, home: Path) -> None:
+        self.session(home, "s-1").asks("mend the\nlamp", 10).answers(20).asks("and the door", 30).answers(40)
+        assert self.found(home) == {
+            "s-1": Past(
+                "s-1",
+                START,
+                START + 40,
+                2,
+                {
+                    "cwd": "/home/dev/src",
+                    "model": "model-1",
+                    "title": "mend the lamp",
+                    "title_source": "first-ask",
+                },
+            )
+        }
+
+    def test_a_persons_own_name_for_it_goes_before_what_was_asked(self, home: Path) -> None:
+        self.session(home, "s-1").asks("mend it", 10).writes("session_info", 20, name="Lamp")
+        block = self.found(home)["s-1"].block
+        assert (block["title"], block["title_source"]) == ("Lamp", "custom")
+
+    def test_where_nothing_was_asked_there_was_no_session(self, home: Path) -> None:
+        self.session(home, "s-1")
+        self.session(home, "s-2").answers(10)
+        assert self.found(home) == {}
+
+    def test_what_a_fork_copied_is_its_parents(self, home: Path) -> None:
+        self.session(home, "s-2", parentSession="/x/s-1.jsonl").asks("of the parent", -500).asks(
+            "its own", 10
+        )
+        past = self.found(home)["s-2"]
+        assert (past.turns, past.block["title"], past.last_ms) == (1, "its own", START + 10)
+
+    def test_a_large_file_is_looked_at_at_both_ends(self, home: Path) -> None:
+        made = self.session(home, "s-1").asks("mend it", 10)
+        for at in range(20, 120):
+            made.answers(at).writes("custom", at, data="x" * 60_000)
+        made.asks("and that", 200)
+        past = self.found(home)["s-1"]
+        assert (past.turns, past.last_ms, past.block["title"]) == (None, START + 200, "mend it")
+
+    def test_files_that_were_not_touched_since_are_not_opened(self, home: Path) -> None:
+        made = self.session(home, "s-1").asks("mend it", 10)
+        os.utime(made.file, (1_000, 1_000))
+        assert self.found(home, since_ms=2_000_000) == {}
+
+    def test_what_is_no_session_is_none(self, home: Path) -> None:
+        folder = home / ".pi" / "agent" / "sessions" / "--src--"
+        (folder / "a.jsonl").write_text("")
+        (folder / "b.jsonl").write_text('{"type": "message"}\n')
+        (folder / "c.jsonl").write_bytes(b"\xff\xfe\n{\n")
+        (folder / "d.jsonl").mkdir()
+        assert self.found(home) == {}
