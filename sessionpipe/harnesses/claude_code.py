@@ -32,18 +32,17 @@ from sessionpipe.harnesses.context import Context
 from sessionpipe.harnesses.conversation import Interrupted, Prompt
 from sessionpipe.harnesses.ends import End
 from sessionpipe.harnesses.files import Files, Opened
+from sessionpipe.harnesses.tail import Tail
 from sessionpipe.harnesses.titles import first_ask, titled
 
 Draft = dict[str, Any]
 
 _HEAD = 256 << 10
-_TAIL = 256 << 10
 _ACCOUNT = 32 << 20
 _SETTINGS = 1 << 20
 
 # How many of the last ends that no hook told are remembered: more than can come between two hooks.
 _ENDS = 16
-_SAYING = (b'"assistant"', b"-title", b"remote_session_change", b"max_turns_reached", b"[Request interrupted")
 # A quote inside a text is escaped, so this is no text's.
 _PROMPT_ID = re.compile(rb'"promptId":\s*"([0-9a-fA-F-]{36})"')
 _WORD = re.compile(r"[a-z][a-z0-9_]{0,63}")
@@ -70,7 +69,7 @@ def facts(draft: Draft, context: Context, files: Files) -> dict[str, Any]:
     if transcript is None or latest is None:
         return found | _title(None, None, memo, session)
     if draft["type"] in _TELLING or latest.is_new:
-        latest.catch_up_with(transcript, files)
+        latest.catch_up(files.open(transcript))
         asked = files.learn(transcript, "claude-code.asked", _first_ask, per="file")
         found |= _title(latest, asked, memo, session)
         if latest.url:
@@ -98,7 +97,7 @@ def missed(drafts: list[Draft], context: Context, files: Files) -> list[Draft]:
     latest = _latest(transcript, files)
     if latest is None:
         return drafts
-    latest.catch_up_with(transcript, files)
+    latest.catch_up(files.open(transcript))
     # A job may be read long after its hook ran: what has happened since is not this hook's to tell.
     ends = [end for end in latest.ends if end.ms <= first["at_ms"]]
     failed = latest.failed
@@ -135,11 +134,19 @@ def _title(
     return first_ask(asked or "")
 
 
-class Latest:
-    """What a transcript said last of what changes; reads only what was appended since."""
+class Latest(Tail):
+    """What a transcript said last of what changes."""
+
+    SAYING = (
+        b'"assistant"',
+        b"-title",
+        b"remote_session_change",
+        b"max_turns_reached",
+        b"[Request interrupted",
+    )
 
     def __init__(self) -> None:
-        self.is_new = True
+        super().__init__()
         self.is_short = True
         self.model: str | None = None
         self.version: str | None = None
@@ -151,32 +158,20 @@ class Latest:
         #: The API error that the model has not been heard behind.
         self.failed: End | None = None
         self._turn_id: str | None = None
-        self._read = 0
 
-    def catch_up_with(self, transcript: Path, files: Files) -> None:
-        """Look at what was appended to a file; nothing when there is nothing new, or no file."""
-        if opened := files.open(transcript):
-            with opened:
-                self.catch_up(opened)
+    def catch_up(self, opened: Opened | None) -> None:
+        if opened is not None:
+            self.is_short = opened.size <= _HEAD
+        super().catch_up(opened)
 
-    def catch_up(self, opened: Opened) -> None:
-        """Look at the lines behind those already seen; at most the last 256 KiB of them."""
-        self.is_new = False
-        self.is_short = opened.size <= _HEAD
-        start = self._read if self._read <= opened.size else 0
-        if opened.size - start > _TAIL:
-            start = opened.size - _TAIL
-            # Into the middle of a line, most likely.
-            start += opened.read_at(start, _TAIL).find(b"\n") + 1
-        for line in jsonl.forward(opened, start):
-            self._read = line.end
-            if of_turn := _PROMPT_ID.search(line.data):
-                self._turn_id = of_turn[1].decode()
-            # Most lines are large and say nothing here; a few names tell which ones do.
-            if any(name in line.data for name in _SAYING):
-                record = jsonl.decode(line.data, DECODER)
-                if record and record.isSidechain is not True:
-                    self._see(record)
+    def pass_by(self, line: bytes) -> None:
+        if of_turn := _PROMPT_ID.search(line):
+            self._turn_id = of_turn[1].decode()
+
+    def see(self, line: bytes) -> None:
+        record = jsonl.decode(line, DECODER)
+        if record and record.isSidechain is not True:
+            self._see(record)
 
     def _see(self, record: Record) -> None:
         if isinstance(record.version, str):

@@ -40,6 +40,7 @@ from sessionpipe.harnesses.ends import End
 from sessionpipe.harnesses.files import Files, Opened
 from sessionpipe.harnesses.git import spell_remote
 from sessionpipe.harnesses.history import Past
+from sessionpipe.harnesses.tail import TAIL, Tail
 from sessionpipe.harnesses.titles import first_ask
 from sessionpipe.protocol import rfc3339
 
@@ -48,7 +49,6 @@ Draft = dict[str, Any]
 # Where a call that just ended is looked for: at the very end first, then as far as a few large outputs
 # of other calls may have pushed it.
 _TAILS = (64 << 10, 4 << 20)
-_TAIL = 256 << 10
 _LOGIN = 1 << 20
 _ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
@@ -87,7 +87,7 @@ def facts(draft: Draft, context: Context, files: Files) -> dict[str, Any]:
     if not own_thread:
         return found
     if rollout and draft["type"] in _TELLING and (latest := _latest(rollout, files)):
-        latest.catch_up_with(rollout, files)
+        latest.catch_up(open_rollout(rollout, files))
         if latest.attended is not None:
             found["attended"] = latest.attended
     if draft["session"].get("title"):
@@ -203,7 +203,7 @@ def missed(drafts: list[Draft], context: Context, files: Files) -> list[Draft]:
     latest = _latest(rollout, files)
     if latest is None:
         return drafts
-    latest.catch_up_with(rollout, files)
+    latest.catch_up(open_rollout(rollout, files))
     ends = [end.draft(first) for end in latest.ends if end.ms <= first["at_ms"]]
     limits = latest.limits if first["type"] in _ENDING else None
     if limits is None:
@@ -216,39 +216,26 @@ def _latest(rollout: Path, files: Files) -> Latest | None:
     return files.learn(rollout, "codex.latest", lambda _: Latest(), per="file")
 
 
-class Latest:
-    """What a rollout said last of what changes; reads only what was appended since."""
+class Latest(Tail):
+    """What a rollout said last of what changes."""
+
+    SAYING = (b'"task_started"', b'"task_complete"', b'"turn_aborted"', b'"rate_limits"')
 
     def __init__(self) -> None:
+        super().__init__()
         #: Turns that failed or were interrupted.
         self.ends: deque[End] = deque(maxlen=16)
         #: The usage limits that the last turn was told, as ``limits.observed`` has them.
         self.limits: dict[str, Any] | None = None
         #: Whether a person's program began the last turn, or a run that nobody watches.
         self.attended: bool | None = None
-        self._read: int | None = None
 
-    def catch_up_with(self, rollout: Path, files: Files) -> None:
-        """Look at what was appended to a file; nothing when there is nothing new, or no file."""
-        if opened := open_rollout(rollout, files):
-            with opened:
-                self.catch_up(opened)
+    def begins(self, opened: Opened) -> int | None:
+        return own(opened)
 
-    def catch_up(self, opened: Opened) -> None:
-        """Look at the lines behind those already seen; at most the last 256 KiB of them."""
-        start = self._read if self._read is not None and self._read <= opened.size else own(opened)
-        if start is None:
-            return
-        if opened.size - start > _TAIL:
-            start = opened.size - _TAIL
-            # Into the middle of a line, most likely.
-            start += opened.read_at(start, _TAIL).find(b"\n") + 1
-        self._read = start
-        for line in jsonl.forward(opened, start):
-            self._read = line.end
-            # Most lines are large and say nothing here; a few names tell which ones do.
-            if any(name in line.data for name in _SAYING) and (read := jsonl.decode(line.data, DECODER)):
-                self._see(read)
+    def see(self, line: bytes) -> None:
+        if read := jsonl.decode(line, DECODER):
+            self._see(read)
 
     def _see(self, line: Line) -> None:
         event, ms = line.event, jsonl.epoch_ms(line.timestamp)
@@ -267,7 +254,6 @@ class Latest:
                 self.ends.append(End(ms, turn_id, "interrupt", None, _ms(event)))
 
 
-_SAYING = (b'"task_started"', b'"task_complete"', b'"turn_aborted"', b'"rate_limits"')
 # Stopped, or stopped by another prompt.
 _BY_A_PERSON = ("interrupted", "replaced")
 
@@ -371,7 +357,7 @@ def _past(rollout: Path, files: Files) -> Past | None:
                 model = _string(read.payload.get("model")) or model
             turns += read is not None and read.event.get("type") == "task_started"
         started = jsonl.epoch_ms(meta.get("timestamp"))
-        last = next((ms for line in jsonl.backward(opened, _TAIL) if (ms := _written(line))), started)
+        last = next((ms for line in jsonl.backward(opened, TAIL) if (ms := _written(line))), started)
     if started is None or last is None:
         return None
     told = meta.get("git")

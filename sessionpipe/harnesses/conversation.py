@@ -155,6 +155,11 @@ class Turn:
         self.last_words, self.error, self.hooks_ran_ms = (), None, None
 
     @property
+    def known_by(self) -> tuple[str, ...]:
+        """What a harness may tell as the turn's last words: its last text or message, or all that was said in it."""
+        return (*self.last_words, str(self.assistant)) if self.last_words else ()
+
+    @property
     def counts(self) -> bool:
         """Whether anything was exchanged: the harness answers its own commands, and wakes itself for nothing."""
         if self.assistant:
@@ -165,19 +170,28 @@ class Turn:
 class Conversation:
     """Turns put together from lines, in file order. Pure; what it keeps is bounded by the turns.
 
-    ``told``: digests of what the last turn that was delivered is known by. ``settled``: the file will not
+    ``told``: digests of what the last turn that was delivered is known by; ``ended_ms``: the latest end
+    that was told of in what was delivered. ``settled``: the file will not
     change any more without a prompt.
     """
 
     def __init__(
-        self, meaning: Meaning, start: int = 0, told: Collection[str] = (), *, settled: bool = False
+        self,
+        meaning: Meaning,
+        start: int = 0,
+        told: Collection[str] = (),
+        *,
+        ended_ms: int = 0,
+        settled: bool = False,
     ) -> None:
         self.over: list[Turn] = []
         self.open: Turn | None = None
         #: How much text the turns in ``over`` hold.
         self.chars = 0
-        # The latest time of a prompt, or of a turn's end, in the records so far; and that of an end alone.
-        self._latest_ms = self._ended_ms = 0
+        #: The latest time of a turn's sure end.
+        self.ended_ms = ended_ms
+        # The latest time of a prompt, or of a turn's end, in the records so far.
+        self._latest_ms = 0
         self._ended_sometime = False  # In a file that does not say when.
         self._meaning = meaning
         self._read = start
@@ -206,7 +220,7 @@ class Conversation:
 
     def marks(self, turn: Turn) -> list[str]:
         """Digests of what the turn's last message may be known by: its words, or its id."""
-        return [found for text in (*turn.last_words, turn.message or "") if (found := digest(text))]
+        return [found for text in (*turn.known_by, turn.message or "") if (found := digest(text))]
 
     def is_over(self, turn: Turn, want: Want) -> bool:
         """Whether the awaited end is the end of this turn, and all of it is in the file."""
@@ -220,7 +234,7 @@ class Conversation:
             return True
         if turn.error is not None and want.said in (None, digest(turn.error)):
             return True
-        return want.said is not None and want.said in map(digest, turn.last_words)
+        return want.said is not None and want.said in map(digest, turn.known_by)
 
     def has_passed(self, want: Want) -> bool:
         """Whether the file has got past the awaited end."""
@@ -229,7 +243,7 @@ class Conversation:
         if want.said is not None or self.open is not None:
             return False
         # An end without words is the one the file told of a moment before its hook ran.
-        return self._ended_sometime or want.ended_ms - self._ended_ms < JUST_BEFORE_MS
+        return self._ended_sometime or want.ended_ms - self.ended_ms < JUST_BEFORE_MS
 
     def _take(self, step: Step, start: int) -> None:
         turn = self.open
@@ -299,5 +313,5 @@ class Conversation:
     def _seen(self, ms: int | None, *, ended: bool = False) -> None:
         self._latest_ms = max(self._latest_ms, ms or 0)
         if ended:
-            self._ended_ms = max(self._ended_ms, ms or 0)
+            self.ended_ms = max(self.ended_ms, ms or 0)
             self._ended_sometime = ms is None

@@ -66,6 +66,10 @@ class _Reader:
     def chars(self) -> int:
         return self.talk.chars
 
+    @property
+    def ended_ms(self) -> int:
+        return 0  # Words end a run, or nothing does.
+
     def finish(self) -> None:
         self.talk.close()
 

@@ -71,6 +71,10 @@ class Listener(Protocol[T]):
         """About how much text the exchanges in ``over`` hold."""
 
     @property
+    def ended_ms(self) -> int:
+        """The latest time of an exchange's end that was told of for itself; 0 where none was."""
+
+    @property
     def resume(self) -> int:
         """Where reading starts again with nothing lost, once every exchange in ``over`` is delivered."""
 
@@ -154,6 +158,7 @@ def settle(
         done_ms=max(known.done_ms, want.ended_ms if complete else 0),
         said=sorted(talk.marks(over[-1])) if over else known.said,
         said_ms=(over[-1].at_ms or 0) if over else known.said_ms,
+        ended_ms=max(known.ended_ms, talk.ended_ms),
     )
     return Reading([_exchange(one, want) for one in over], following._asdict(), complete)
 
@@ -184,8 +189,9 @@ class Format:
     that is not written yet.
     ``open(path, files)``: the file, open.
     ``backward``: a line means the same whatever stands before it, so that a prompt may be looked for from
-    the end. ``timed``: records say when they were written; if not, a first reading begins at the last
-    prompt. ``quiet``: nothing that is written tells a turn's end; once its hook has run, last words are at the
+    the end. ``parting``: nothing says that a turn has ended but that its last message makes no call.
+    ``timed``: records say when they were written; if not, a first reading begins at the last prompt.
+    ``quiet``: nothing that is written tells a turn's end; once its hook has run, last words are at the
     end of a file that was left alone for :data:`QUIET_MS`.
     """
 
@@ -194,6 +200,7 @@ class Format:
     own: Callable[[Opened], int | None] = _at_once
     open: Callable[[Path, Files], Opened | None] = _as_it_is
     backward: bool = True
+    parting: bool = False
     timed: bool = True
     quiet: bool = False
 
@@ -216,7 +223,11 @@ def exchanges(
             want,
             lambda since_ms: starting_point(format, opened, since_ms),
             lambda start, known: Conversation(
-                format.meaning(opened), start, known.said, settled=format.quiet and _is_quiet(opened)
+                format.meaning(opened),
+                start,
+                known.said,
+                ended_ms=known.ended_ms,
+                settled=format.quiet and _is_quiet(opened),
             ),
         )
 
@@ -235,7 +246,7 @@ def starting_point(format: Format, opened: Opened, since_ms: int | None) -> int 
     if own is None or since_ms is None:
         return own
     if not format.backward:
-        return _by_going_forward(format.meaning(opened), opened, own, since_ms)
+        return _by_going_forward(format, opened, own, since_ms)
     over_at, busy, lowest = None, False, opened.size
     meaning = format.meaning(opened)
     for line in jsonl.backward(opened, BACKWARDS):
@@ -257,15 +268,19 @@ def starting_point(format: Format, opened: Opened, since_ms: int | None) -> int 
     return lowest if over_at is None else over_at
 
 
-def _by_going_forward(meaning: Meaning, opened: Opened, own: int, since_ms: int) -> int:
-    start = own
+def _by_going_forward(format: Format, opened: Opened, own: int, since_ms: int) -> int:
+    start, over_at, meaning = own, None, format.meaning(opened)
     for line in jsonl.forward(opened, own):
         for step in meaning.steps(line):
             if isinstance(step, Queued | Absorbed) or step.ms is None or step.ms > since_ms:
                 continue
             match step:
                 case Prompt() | Begun():
-                    start = line.start
+                    start, over_at = line.start, None
                 case Ended(surely=True) | Interrupted():
-                    start = line.end
-    return start
+                    over_at = line.end
+                case Said(working=False) if format.parting:
+                    over_at = line.end
+                case Said() | Worked() if format.parting:
+                    over_at = None
+    return start if over_at is None else over_at

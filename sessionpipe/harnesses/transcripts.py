@@ -104,7 +104,8 @@ class Cursor(NamedTuple):
 
     ``at``: where to go on. ``mark``: what the bytes before it hash to, or it is another file.
     ``sent_ms``: the time of the latest prompt delivered. ``done_ms``: every end up to then was delivered.
-    ``said``: digests of the last words delivered, ``said_ms`` when they were said.
+    ``said``: digests of the last words delivered, ``said_ms`` when they were said. ``ended_ms``: the latest
+    time of a turn's end that the file tells itself.
     """
 
     at: int
@@ -113,11 +114,12 @@ class Cursor(NamedTuple):
     done_ms: int
     said: list[str]
     said_ms: int
+    ended_ms: int = 0
 
     @classmethod
     def of(cls, cursor: Mapping[str, Any]) -> Self:
         """The cursor that was stored; one that fits no file at first, or when it isn't one of ours."""
-        at, mark, sent_ms, done_ms, said, said_ms = (cursor.get(field) for field in cls._fields)
+        at, mark, sent_ms, done_ms, said, said_ms, ended_ms = (cursor.get(field) for field in cls._fields)
         if isinstance(at, int) and isinstance(mark, str) and isinstance(done_ms, int):
             return cls(
                 at,
@@ -126,6 +128,7 @@ class Cursor(NamedTuple):
                 done_ms,
                 [word for word in said if isinstance(word, str)] if isinstance(said, list) else [],
                 said_ms if isinstance(said_ms, int) else 0,
+                ended_ms if isinstance(ended_ms, int) else 0,
             )
         return cls(-1, "", None, 0, [], 0)
 

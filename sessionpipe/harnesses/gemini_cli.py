@@ -1,0 +1,251 @@
+"""Gemini CLI: what its chats say about sessions and turns.
+
+Its hooks tell neither model nor name of a session, and its AfterAgent comes for a turn that the person
+stopped as for any other: the chat says so. One whose call was declined fires nothing at all. Its files know
+an account by its address alone, which never leaves the machine: so there is none.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import deque
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from sessionpipe.harnesses import jsonl
+from sessionpipe.harnesses.context import Context
+from sessionpipe.harnesses.ends import End
+from sessionpipe.harnesses.files import Files, Opened
+from sessionpipe.harnesses.gemini_cli_chat import (
+    CANCELLED,
+    DECODER,
+    History,
+    asked,
+    exchanges,
+    find,
+    is_ask,
+    texts,
+)
+from sessionpipe.harnesses.history import Past
+from sessionpipe.harnesses.tail import TAIL, Tail
+from sessionpipe.harnesses.titles import first_ask, titled
+
+Draft = dict[str, Any]
+
+_HEAD = 1 << 20
+_ROOT = 4 << 10
+
+# When the chat may say something new: what happens between these changes no name, no model and no turn.
+_TELLING = frozenset({"session.started", "turn.started", "turn.ended", "session.ended", "context.compacted"})
+
+
+# --- facts ----------------------------------------------------------------------------------------
+
+
+class Head(NamedTuple):
+    """A chat's beginning: whose session, of which kind, since when, what was first asked, in how many prompts."""
+
+    session_id: str | None
+    kind: str | None
+    started_ms: int | None
+    asked: str | None
+    turns: int
+    folder: str | None
+    is_whole: bool
+
+
+def facts(draft: Draft, context: Context, files: Files) -> dict[str, Any]:
+    """The session as its chat knows it: ``model``, ``title`` (its summary by Gemini, else the first ask)."""
+    memo = draft.get("memo", {})
+    chat = find(memo.get("file"), files)
+    latest = _latest(chat, files) if chat else None
+    found: dict[str, Any] = {}
+    if chat and latest and draft["type"] in _TELLING:
+        latest.catch_up(files.open(chat))
+        if latest.model:
+            found["model"] = latest.model
+        if title := titled(latest.summary, "harness"):
+            return found | title
+    head = _head(chat, files) if chat else None
+    first, prompt = head.asked if head else None, memo.get("prompt")
+    if first is None and (head is None or head.is_whole) and isinstance(prompt, str) and is_ask(prompt):
+        # The chat holds a prompt only after its hook ran.
+        first = prompt
+    return found | first_ask(first or "")
+
+
+def _head(chat: Path, files: Files) -> Head | None:
+    settled = files.learn(chat, "gemini-cli.head", _settled_head, per="file")
+    return settled or files.learn(chat, "gemini-cli.beginning", read_head)
+
+
+def _settled_head(opened: Opened) -> Head | None:
+    head = read_head(opened)
+    return head if head.asked or not head.is_whole else None
+
+
+_WORKSPACE = re.compile(r"Workspace Directories:\*{0,2}\n\s*- ([^\n]{1,4096})\n")
+
+
+def read_head(opened: Opened) -> Head:
+    """A chat's beginning, in its first MiB."""
+    session_id, kind, started, first, folder, turns = None, None, None, None, None, 0
+    history, whole = History(), True
+    for line in jsonl.forward(opened):
+        if line.end > _HEAD:
+            whole = False
+            break
+        if folder is None and (told := _WORKSPACE.search(_unquoted(line.data))):
+            folder = told[1]
+        record = jsonl.decode(line.data, DECODER)
+        if record is None:
+            continue
+        if record.is_header and session_id is None:
+            session_id, started = record.sessionId, jsonl.epoch_ms(record.startTime)
+            kind = record.kind if isinstance(record.kind, str) else None
+        if not history.holds(record, line.start) and record.type == "user" and is_ask(text := asked(record)):
+            first = first or text
+            turns += 1
+    return Head(session_id, kind, started, first, turns, folder, whole)
+
+
+def _unquoted(line: bytes) -> str:
+    """A line's beginning with its line breaks, enough of it to find a folder in the session's context."""
+    if b"Workspace Directories" not in line:
+        return ""
+    return line[: 64 << 10].decode("utf-8", "replace").replace("\\n", "\n")
+
+
+# --- what the chat said last ----------------------------------------------------------------------
+
+
+class Latest(Tail):
+    """What a chat said last of what changes."""
+
+    SAYING = (b'"type":"user"', b'"type":"info"', b'"model"', b'"summary"')
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.model: str | None = None
+        self.summary: str | None = None
+        #: Prompts and interruptions, as (epoch ms, whether it is an interruption).
+        self.turns: deque[tuple[int, bool]] = deque(maxlen=32)
+        self._history = History()
+
+    def see(self, line: bytes) -> None:
+        record = jsonl.decode(line, DECODER)
+        if record is None:
+            return
+        if record.change is not None and isinstance(record.change.summary, str):
+            self.summary = record.change.summary
+        if self._history.holds(record, 0):
+            return
+        ms = jsonl.epoch_ms(record.timestamp)
+        if record.type == "gemini" and isinstance(record.model, str) and record.model:
+            self.model = record.model
+        elif record.type == "user" and ms and asked(record):
+            self.turns.append((ms, False))
+        elif record.type == "info" and ms and CANCELLED in texts(record.content):
+            self.turns.append((ms, True))
+
+    def was_interrupted(self, at_ms: int) -> bool:
+        """Whether the turn that was over at that time was interrupted."""
+        last = next((interrupted for ms, interrupted in reversed(self.turns) if ms <= at_ms), False)
+        return last
+
+
+def _latest(chat: Path, files: Files) -> Latest | None:
+    return files.learn(chat, "gemini-cli.latest", lambda _: Latest(), per="file")
+
+
+def amend(drafts: list[Draft], context: Context, files: Files) -> list[Draft]:
+    """The drafts, a turn's end with what its chat says of it: that the person stopped it."""
+    return [_amended(draft, files) if draft["type"] == "turn.ended" else draft for draft in drafts]
+
+
+def _amended(draft: Draft, files: Files) -> Draft:
+    chat = find(draft["memo"].get("file"), files)
+    latest = _latest(chat, files) if chat else None
+    if chat is None or latest is None:
+        return draft
+    latest.catch_up(files.open(chat))
+    if not latest.was_interrupted(draft["at_ms"]):
+        return draft
+    # What the model had said is not in the chat, and is waited for in vain.
+    want = {**draft["memo"]["transcript"], "said": None}
+    return {
+        **draft,
+        "data": {**draft["data"], "reason": "interrupt"},
+        "memo": {**draft["memo"], "transcript": want},
+    }
+
+
+def missed(drafts: list[Draft], context: Context, files: Files) -> list[Draft]:
+    """The drafts behind the ends of turns that no hook told: of those in which the person declined a call.
+
+    Each is told again at every hook: what is known of the session says whether it is news.
+    """
+    first = drafts[0]
+    chat = find(first["memo"].get("file"), files)
+    latest = _latest(chat, files) if chat and first["type"] in ("turn.started", "session.ended") else None
+    if chat is None or latest is None:
+        return drafts
+    latest.catch_up(files.open(chat))
+    stopped = [ms for ms, interrupted in latest.turns if interrupted and ms <= first["at_ms"]]
+    return [*(End(ms, None, "interrupt").draft(first) for ms in stopped), *drafts]
+
+
+# --- what was there before us ---------------------------------------------------------------------
+
+
+def history(context: Context, since_ms: int, files: Files) -> Iterable[Past]:
+    """The visible sessions of Gemini CLI's folder: see :mod:`sessionpipe.harnesses.history`."""
+    home = context.env.get("GEMINI_CLI_HOME") or context.home or ""
+    projects = f"{home.rstrip('/')}/.gemini/tmp"
+    for project in files.names(projects) if os.path.isabs(home) else ():  # noqa: PTH117
+        for name in reversed(files.names(f"{projects}/{project}/chats")):
+            chat = find(f"{projects}/{project}/chats/{name}", files)
+            if chat is None or (files.changed_ms(chat) or 0) < since_ms:
+                continue
+            if past := _past(chat, f"{projects}/{project}", files):
+                yield past
+
+
+def _past(chat: Path, project: str, files: Files) -> Past | None:
+    opened = files.open(chat)
+    if opened is None:
+        return None
+    with opened:
+        head, size = read_head(opened), opened.size
+        last = next((ms for line in jsonl.backward(opened, TAIL) if (ms := _written(line))), None)
+    if not head.session_id or head.kind not in (None, "main") or head.started_ms is None or not head.asked:
+        return None
+    latest = Latest()
+    latest.catch_up(files.open(chat))
+    folder = files.learn(f"{project}/.project_root", "gemini-cli.root", _root) or head.folder
+    block = {
+        "cwd": folder if folder and os.path.isabs(folder) else None,  # noqa: PTH117
+        "model": latest.model,
+        **(titled(latest.summary, "harness") or first_ask(head.asked)),
+    }
+    return Past(
+        head.session_id,
+        head.started_ms,
+        max(head.started_ms, last or 0),
+        head.turns if size <= _HEAD else None,
+        {name: value for name, value in block.items() if value is not None},
+    )
+
+
+def _written(line: jsonl.Line) -> int | None:
+    record = jsonl.decode(line.data, DECODER)
+    return jsonl.epoch_ms(record.timestamp) if record else None
+
+
+def _root(opened: Opened) -> str | None:
+    return opened.head(_ROOT).decode("utf-8", "replace").strip() if opened.size <= _ROOT else None
+
+
+__all__ = ["amend", "exchanges", "facts", "history", "missed"]
