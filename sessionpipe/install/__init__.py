@@ -95,7 +95,7 @@ def uninstall(
         _refuse_mixed(wanted, env, manifest, state)
     reports: list[Report] = []
     with _alone(state, dry_run):
-        for target in _targets(wanted, backwards=True):
+        for target in _targets(wanted):
             for path in _places(target, env, manifest):
                 reports += _uninstall_file(target, path, manifest, state, dry_run, named=bool(names))
         gone = {report.path for report in reports if report.did != "left alone"}
@@ -204,7 +204,7 @@ def _uninstall_file(
             yield Report(target.harness, path, "left alone", str(error))
             return
     if record is not None and not dry_run:
-        del manifest.records[_key(path)]
+        manifest.forget(_key(path))
         manifest.save()
 
 
@@ -235,10 +235,10 @@ def _chosen(names: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(names)) or list(known)
 
 
-def _targets(names: Iterable[str], *, backwards: bool = False) -> Iterator[Target]:
-    """Every place of the harnesses; ``backwards`` within each, so that what was made first goes last."""
+def _targets(names: Iterable[str]) -> Iterator[Target]:
+    """Every place of the harnesses."""
     for name in names:
-        yield from reversed(targets()[name]) if backwards else targets()[name]
+        yield from targets()[name]
 
 
 def _places(target: Target, env: Mapping[str, str], manifest: Manifest) -> list[Path]:

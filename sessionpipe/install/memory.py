@@ -8,6 +8,7 @@ stays.
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -52,6 +53,15 @@ class Manifest:
             replace(self._path, (json.dumps(stored, indent=2) + "\n").encode(), mode=0o600)
         else:
             self._path.unlink(missing_ok=True)
+
+    def forget(self, name: str) -> None:
+        """Drop the record of a file that was given back. Folders that were made for it and are still
+        needed go over to those whose files are in them."""
+        record = self.records.pop(name)
+        for folder in filter(os.path.lexists, record.folders):
+            for other, heir in self.records.items():
+                if Path(other).is_relative_to(folder) and folder not in heir.folders:
+                    heir.folders.append(folder)
 
     def paths(self, harness: str, file: str) -> list[Path]:
         """The files of ``harness`` that we wrote to, of those whose names end as ``file`` says."""

@@ -20,6 +20,7 @@ from sessionpipe.paths import State
 
 from .person import Person, did
 
+#: Three that are installed in three ways: entries, entries and a setting, a file of ours.
 HARNESSES = ["claude-code", "codex", "pi"]
 
 
@@ -71,9 +72,21 @@ def test_one_that_is_not_there_is_not_made(person: Person) -> None:
 def test_one_that_is_named_is_made_and_goes_again(person: Person) -> None:
     person.has()
     before = person.everything()
-    assert did(person.install(*HARNESSES)) == [(name, "created") for name in HARNESSES]
+    assert did(person.install(*targets())) == [(name, "created") for name in targets()]
     person.uninstall()
     assert person.everything() == before
+
+
+def test_folders_made_for_one_go_with_the_last_that_needs_them(person: Person) -> None:
+    person.has()
+    person.install("antigravity", "gemini-cli", "goose")
+    assert did(person.uninstall("antigravity"))[0] == ("antigravity", "deleted")
+    assert (person.home / ".gemini" / "settings.json").exists()
+    person.uninstall("gemini-cli")
+    assert not (person.home / ".gemini").exists()
+    (person.home / ".agents" / "plugins" / "sessionpipe" / "plugin.json").unlink()
+    person.uninstall()
+    assert person.everything() == {}
 
 
 def test_a_folder_made_for_it_stays_once_somebody_uses_it(person: Person) -> None:
@@ -194,6 +207,26 @@ def test_entries_taken_out_by_hand_are_missing_and_put_in_anew(person: Person) -
     # The file is the person's by now.
     assert did(person.uninstall("claude-code"))[0] == ("claude-code", "restored")
     assert settings.read_text() == "{}"
+
+
+def test_a_gate_of_ours_that_an_older_version_registered_goes_and_another_group_s_stays(
+    person: Person,
+) -> None:
+    person.install("antigravity")
+    path = person.home / ".gemini" / "config" / "hooks.json"
+    content = json.loads(path.read_text())
+    gate = {"matcher": "*", "hooks": [{"type": "command", "command": "guard"}]}
+    ours = json.loads(json.dumps(content["sessionpipe"]["PostToolUse"]).replace("PostToolUse", "PreToolUse"))
+    content["sessionpipe"]["PreToolUse"] = ours
+    content["guard"] = {"PreToolUse": [gate]}
+    path.write_text(json.dumps(content))
+    assert person.states() == {"antigravity": ["stale"]}
+    assert did(person.install("antigravity")) == [("antigravity", "updated")]
+    content = json.loads(path.read_text())
+    assert content["sessionpipe"].get("PreToolUse", []) == []
+    assert content["guard"] == {"PreToolUse": [gate]}
+    person.uninstall()
+    assert json.loads(path.read_text())["guard"] == {"PreToolUse": [gate]}
 
 
 # Files as people have them
@@ -432,15 +465,42 @@ def test_a_file_whose_folder_is_no_longer_pointed_at_is_found_again(person: Pers
 
 
 def test_entries_of_another_installation_that_works_are_not_taken_by_the_way(person: Person) -> None:
-    person.has(person.claude, person.pi)
-    person.install()
+    person.install(*targets())
+    before = person.everything()
     other = Person(person.root)
     other.state = State(person.root / "another")
     reports = other.uninstall()
-    assert did(reports) == [("claude-code", "left alone"), ("pi", "left alone")]
-    assert str(person.state.root) in reports[0].why
-    assert person.states() == {"claude-code": ["installed"], "pi": ["installed"]}
-    assert did(other.uninstall("claude-code", "pi")) == [("claude-code", "removed"), ("pi", "deleted")]
+    assert did(reports) == [(name, "left alone") for name in targets()]
+    assert all(str(person.state.root) in report.why for report in reports)
+    assert person.everything() == before
+    done = {report.did for report in other.uninstall(*targets())}
+    assert done <= {"removed", "deleted"}
+    assert not any(
+        b"sessionpipe-hook" in path.read_bytes() for path in person.home.rglob("*") if path.is_file()
+    )
+
+
+def test_of_two_installations_the_latter_runs_and_its_going_leaves_nothing(person: Person) -> None:
+    person.has(person.claude, person.codex)
+    (person.codex / "config.toml").write_text('model = "x"\n[tui]\n')
+    before = person.everything()
+    person.install()
+    second = Person(person.root)
+    second.state = State(person.root / "another")
+    assert did(second.install()) == [("claude-code", "updated"), ("codex", "updated")]
+    assert person.states() == {"claude-code": ["stale"], "codex": ["stale", "stale"]}
+    assert did(person.uninstall()) == [
+        ("claude-code", "left alone"),
+        ("codex", "left alone"),
+        ("sessionpipe", "deleted"),
+    ]
+    second.uninstall()
+    after = person.everything()
+    # Only the first knew that these were made for it.
+    assert (person.claude / "settings.json").read_text() == "{}\n"
+    assert (person.codex / "hooks.json").read_text() == "{}\n"
+    del after[".claude/settings.json"], after[".codex/hooks.json"]
+    assert after == before
 
 
 @pytest.fixture

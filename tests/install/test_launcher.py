@@ -17,7 +17,10 @@ from sessionpipe.install.launcher import (
     Answer,
     command,
     current,
+    powershell,
+    program,
     recognise,
+    recognise_program,
     remove,
     script,
     script_cmd,
@@ -90,6 +93,48 @@ def test_the_hook_gets_its_words_its_input_and_its_places(tmp_path: Path, shell:
     assert told[:3] == [["claude-code", "Stop"], '{"x": 1}', str(place.root / "config")]
     assert told[3] == str(os.getpid())
     assert told[4:] == [1, 1, str(place.hook)]
+
+
+def test_a_program_hands_on_the_argument_that_the_harness_adds_as_it_is(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    payload = '{"a": "it\'s \\"b\\" $HOME `x`\\n", "\u00e9": 1}\n'
+    words = program(place.launcher, "codex", "notify")
+    done = subprocess.run([*words, payload], stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    assert silent(done)
+    told = place.told()
+    assert told is not None
+    assert told[0] == ["codex", "notify", payload]
+    assert recognise_program(words) == (place.launcher, "codex", "notify")
+    place.launcher.unlink()
+    assert silent(
+        subprocess.run([*words, payload], stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    )
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        "bell",
+        [],
+        [1, 2, 3, 4],
+        ["/bin/sh", "-c", "bell", "x"],
+        ["/bin/sh", "-c", command(Path("/x/bin/sessionpipe-hook"), "codex", "notify"), "x"],
+        ["/bin/sh", "-c", command(Path("/x/bin/sessionpipe-hook"), "codex", "notify") + ' && bell "$@"', "x"],
+        ["python3", "bell.py", "sessionpipe-hook"],
+    ],
+)
+def test_another_program_is_not_ours(value: object) -> None:
+    assert recognise_program(value) is None
+
+
+@given(st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1))
+def test_a_command_for_windows_is_recognised_in_either_shell(folder: str) -> None:
+    path = Path(f"C:\\{folder}\\bin\\sessionpipe-hook.cmd")
+    assert recognise(powershell(path, "copilot-cli", "agentStop")) == (path, "copilot-cli", "agentStop")
+    assert recognise_program([str(path), "codex", "notify"]) == (
+        (path, "codex", "notify") if '"' not in folder else None
+    )
 
 
 @pytest.mark.parametrize(
