@@ -12,6 +12,7 @@ import hashlib
 import os
 import re
 from collections import deque
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -21,6 +22,7 @@ import msgspec
 from sessionpipe.harnesses import jsonl
 from sessionpipe.harnesses.claude_code_transcript import (
     DECODER,
+    FORMAT,
     SYNTHETIC,
     Record,
     exchanges,
@@ -32,6 +34,7 @@ from sessionpipe.harnesses.context import Context
 from sessionpipe.harnesses.conversation import Interrupted, Prompt
 from sessionpipe.harnesses.ends import End
 from sessionpipe.harnesses.files import Files, Opened
+from sessionpipe.harnesses.history import Past, glimpse, listed
 from sessionpipe.harnesses.tail import Tail
 from sessionpipe.harnesses.titles import first_ask, titled
 
@@ -236,6 +239,63 @@ def session_link(url: object) -> str | None:
     return url if isinstance(url, str) and _LINK.fullmatch(url) else None
 
 
+# --- what was there before us ---------------------------------------------------------------------
+
+_UUID = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+
+
+def history(context: Context, since_ms: int, files: Files) -> Iterable[Past]:
+    """The sessions below ``projects`` of every one of Claude Code's folders: see :mod:`sessionpipe.harnesses.history`.
+
+    A subagent's transcripts lie in a folder of its session's, or are named for the agent.
+    """
+    for config in _folders(context, files):
+        account = _account_of(config, context, files)
+        for found in listed(f"{config}/projects", ".+", rf"{_UUID}\.jsonl", since_ms=since_ms):
+            if past := _past(found.path, files):
+                yield past._replace(block=past.block | ({"account_id": account} if account else {}))
+
+
+def _folders(context: Context, files: Files) -> list[str]:
+    """Claude Code's folders: the one that is set, the default one, and those that are named like it."""
+    home, chosen = context.home, context.env.get("CLAUDE_CONFIG_DIR") or ""
+    found = [chosen.rstrip("/")] if os.path.isabs(chosen) else []  # noqa: PTH117
+    if home:
+        alike = (name for name in files.names(home) if name.startswith(".claude-"))
+        found += [f"{home}/.claude", *(f"{home}/{name}" for name in alike)]
+    return list(dict.fromkeys(found))
+
+
+def _past(transcript: Path, files: Files) -> Past | None:
+    opened = files.open(transcript)
+    if opened is None:
+        return None
+    with opened:
+        seen = glimpse(opened, FORMAT)
+        asked, place = _first_ask(opened), _place(opened)
+    if seen is None or seen.asked is None or seen.first_ms is None or seen.last_ms is None:
+        return None
+    latest = Latest()
+    latest.catch_up(files.open(transcript))
+    title = titled(latest.custom_title, "custom") or titled(latest.ai_title, "harness")
+    block = {"model": latest.model, "url": latest.url, **place, **(title or first_ask(asked or ""))}
+    known = {name: value for name, value in block.items() if value is not None}
+    return Past(transcript.stem, seen.first_ms, seen.last_ms, seen.turns, known, latest.version)
+
+
+def _place(opened: Opened) -> dict[str, str]:
+    """Where a session began: ``cwd`` and ``branch``, of the first record that says it."""
+    for line in jsonl.forward(opened):
+        record = jsonl.decode(line.data, DECODER) if b'"cwd"' in line.data else None
+        if record and isinstance(record.cwd, str) and os.path.isabs(record.cwd):  # noqa: PTH117
+            # A detached HEAD is called so.
+            branch = record.gitBranch if isinstance(record.gitBranch, str) else ""
+            return {"cwd": record.cwd, **({"branch": branch} if branch not in ("", "HEAD") else {})}
+        if line.end > _HEAD:
+            break
+    return {}
+
+
 # --- the account ----------------------------------------------------------------------------------
 
 
@@ -258,12 +318,17 @@ def _account(context: Context, files: Files) -> str | None:
     config = context.env.get("CLAUDE_CONFIG_DIR") or default
     if not config or not os.path.isabs(config):  # noqa: PTH117 - every hook asks
         return None
-    config = config.rstrip("/")
+    return _account_of(config.rstrip("/"), context, files)
+
+
+def _account_of(config: str, context: Context, files: Files) -> str | None:
+    """The account of one of Claude Code's folders; several folders are how a person keeps several."""
     endpoint = files.learn(f"{config}/settings.json", "claude-code.endpoint", _endpoint, follow=True)
     if endpoint:
         return endpoint
     # The default directory's file lies beside it, in the home directory.
-    place = f"{context.home}/.claude.json" if config == default else f"{config}/.claude.json"
+    is_default = config == f"{context.home}/.claude"
+    place = f"{context.home}/.claude.json" if is_default else f"{config}/.claude.json"
     return files.learn(place, "claude-code.account", _account_uuid, follow=True)
 
 
@@ -306,4 +371,4 @@ def endpoint_account(base_url: object) -> str | None:
     return "api-" + hashlib.sha256(origin.encode()).hexdigest()[:16]
 
 
-__all__ = ["exchanges", "facts", "missed"]
+__all__ = ["exchanges", "facts", "history", "missed"]

@@ -66,6 +66,8 @@ class Record(msgspec.Struct):
     customTitle: Any = None
     aiTitle: Any = None
     version: Any = None
+    cwd: Any = None
+    gitBranch: Any = None
     requestSessionId: Any = None
 
 
@@ -211,9 +213,9 @@ class _Meaning(Meaning):
         return steps(record) if record else ()
 
 
-_FORMAT = reading.Format(find=find, meaning=lambda _: _Meaning())
+FORMAT = reading.Format(find=find, meaning=lambda _: _Meaning())
 
 
 def exchanges(path: str | Path | None, cursor: dict[str, Any], want: Want, files: Files) -> Reading:
     """Every completed exchange behind ``cursor``; there is no file with ``--no-session-persistence``."""
-    return reading.exchanges(_FORMAT, path, cursor, want, files)
+    return reading.exchanges(FORMAT, path, cursor, want, files)

@@ -11,8 +11,9 @@ import math
 import os
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,6 +22,7 @@ import msgspec
 from sessionpipe.harnesses import jsonl
 from sessionpipe.harnesses.codex_rollout import (
     DECODER,
+    FORMAT,
     HEAD,
     MESSAGES,
     Line,
@@ -39,8 +41,8 @@ from sessionpipe.harnesses.context import Context
 from sessionpipe.harnesses.ends import End
 from sessionpipe.harnesses.files import Files, Opened
 from sessionpipe.harnesses.git import spell_remote
-from sessionpipe.harnesses.history import Past
-from sessionpipe.harnesses.tail import TAIL, Tail
+from sessionpipe.harnesses.history import Past, glimpse, listed
+from sessionpipe.harnesses.tail import Tail
 from sessionpipe.harnesses.titles import first_ask
 from sessionpipe.protocol import rfc3339
 
@@ -310,33 +312,22 @@ def _number(value: object) -> float | None:
 
 # --- what was there before us ---------------------------------------------------------------------
 
-_FOLDERS = ("sessions", "archived_sessions")
-_DATED = re.compile(r"[0-9]{2,4}")
+_ROLLOUT = r"rollout-.+\.jsonl(\.zst)?"
 
 
 def history(context: Context, since_ms: int, files: Files) -> Iterable[Past]:
     """The visible threads of Codex's folder: see :mod:`sessionpipe.harnesses.history`."""
     home = _home(context)
+    if home is None:
+        return
+    by_day = listed(f"{home}/sessions", r"\d{4}", r"\d\d", r"\d\d", _ROLLOUT, since_ms=since_ms)
     seen: set[str] = set()
-    for name in _FOLDERS if home else ():
-        for place in _rollouts(f"{home}/{name}", files, depth=3):
-            found = find(place, files)
-            if found is None or (files.changed_ms(found) or 0) < since_ms:
-                continue
-            past = _past(found, files)
-            # A rollout may lie there compressed and not.
-            if past and past.session_id not in seen:
-                seen.add(past.session_id)
-                yield past
-
-
-def _rollouts(folder: str, files: Files, depth: int) -> Iterator[str]:
-    """What is called a rollout in a folder, and in the folders of days below it; the latest first."""
-    for name in reversed(files.names(folder)):
-        if depth and _DATED.fullmatch(name):
-            yield from _rollouts(f"{folder}/{name}", files, depth - 1)
-        elif name.startswith("rollout-"):
-            yield f"{folder}/{name}"
+    for rollout in chain(by_day, listed(f"{home}/archived_sessions", _ROLLOUT, since_ms=since_ms)):
+        past = _past(rollout.path, files)
+        # A rollout may lie there compressed and not.
+        if past and past.session_id not in seen:
+            seen.add(past.session_id)
+            yield past
 
 
 def _past(rollout: Path, files: Files) -> Past | None:
@@ -344,22 +335,11 @@ def _past(rollout: Path, files: Files) -> Past | None:
     if opened is None:
         return None
     with opened:
-        meta = header(opened)
-        thread, head, start = meta.get("id"), read_head(opened), own(opened)
-        if not isinstance(thread, str) or not is_visible(meta) or head.asked is None or start is None:
+        meta, head, seen = header(opened), read_head(opened), glimpse(opened, FORMAT)
+        thread, started = meta.get("id"), jsonl.epoch_ms(meta.get("timestamp"))
+        if not isinstance(thread, str) or not is_visible(meta) or not head.asked or not seen or not started:
             return None
-        model, turns = None, 0
-        for line in jsonl.forward(opened, start):
-            if line.end - start > HEAD:
-                break
-            read = jsonl.decode(line.data, DECODER)
-            if read and read.type == "turn_context" and isinstance(read.payload, dict):
-                model = _string(read.payload.get("model")) or model
-            turns += read is not None and read.event.get("type") == "task_started"
-        started = jsonl.epoch_ms(meta.get("timestamp"))
-        last = next((ms for line in jsonl.backward(opened, TAIL) if (ms := _written(line))), started)
-    if started is None or last is None:
-        return None
+        model = _model(opened)
     told = meta.get("git")
     git: dict[str, Any] = told if isinstance(told, dict) else {}
     remote = _string(git.get("repository_url"))
@@ -370,14 +350,20 @@ def _past(rollout: Path, files: Files) -> Past | None:
         "repo": spell_remote(remote) if remote else None,
         **first_ask(head.asked),
     }
-    whole = opened.size - start <= HEAD and turns
     known = {name: value for name, value in block.items() if value is not None}
-    return Past(thread, started, max(started, last), turns if whole else None, known, head.version)
+    return Past(thread, started, max(started, seen.last_ms or 0), seen.turns, known, head.version)
 
 
-def _written(line: jsonl.Line) -> int | None:
-    read = jsonl.decode(line.data, DECODER)
-    return jsonl.epoch_ms(read.timestamp) if read else None
+def _model(opened: Opened) -> str | None:
+    """The model of the thread's first turn, if that is near its beginning."""
+    start = own(opened) or 0
+    for line in jsonl.forward(opened, start):
+        read = jsonl.decode(line.data, DECODER) if b'"turn_context"' in line.data else None
+        if read and read.type == "turn_context" and isinstance(read.payload, dict):
+            return _string(read.payload.get("model"))
+        if line.end - start > HEAD:
+            break
+    return None
 
 
 # --- calls ----------------------------------------------------------------------------------------

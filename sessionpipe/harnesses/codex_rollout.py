@@ -258,13 +258,13 @@ def open_rollout(path: Path, files: Files) -> Opened | None:
     return unpacked(opened) if opened and path.name.endswith(_PACKED) else opened
 
 
-_FORMAT = reading.Format(find=find, meaning=_meaning, own=own, open=open_rollout)
+FORMAT = reading.Format(find=find, meaning=_meaning, own=own, open=open_rollout)
 # What is unpacked on the way can't be read from its end.
-_FORMAT_OF_PACKED = replace(_FORMAT, backward=False)
+_FORMAT_OF_PACKED = replace(FORMAT, backward=False)
 
 
 def exchanges(path: str | Path | None, cursor: dict[str, Any], want: Want, files: Files) -> Reading:
     """Every completed exchange behind ``cursor``; there is no file in an ephemeral run."""
     found = find(str(path), files) if path is not None else None
     is_packed = found is not None and found.name.endswith(_PACKED)
-    return reading.exchanges(_FORMAT_OF_PACKED if is_packed else _FORMAT, path, cursor, want, files)
+    return reading.exchanges(_FORMAT_OF_PACKED if is_packed else FORMAT, path, cursor, want, files)

@@ -21,6 +21,8 @@ from sessionpipe.harnesses.files import Files, Opened
 from sessionpipe.harnesses.gemini_cli_chat import (
     CANCELLED,
     DECODER,
+    FORMAT,
+    NAME,
     History,
     asked,
     exchanges,
@@ -28,8 +30,8 @@ from sessionpipe.harnesses.gemini_cli_chat import (
     is_ask,
     texts,
 )
-from sessionpipe.harnesses.history import Past
-from sessionpipe.harnesses.tail import TAIL, Tail
+from sessionpipe.harnesses.history import Past, glimpse, listed
+from sessionpipe.harnesses.tail import Tail
 from sessionpipe.harnesses.titles import first_ask, titled
 
 Draft = dict[str, Any]
@@ -45,13 +47,12 @@ _TELLING = frozenset({"session.started", "turn.started", "turn.ended", "session.
 
 
 class Head(NamedTuple):
-    """A chat's beginning: whose session, of which kind, since when, what was first asked, in how many prompts."""
+    """A chat's beginning: whose session, of which kind, since when, what was first asked, and where."""
 
     session_id: str | None
     kind: str | None
     started_ms: int | None
     asked: str | None
-    turns: int
     folder: str | None
     is_whole: bool
 
@@ -91,7 +92,7 @@ _WORKSPACE = re.compile(r"Workspace Directories:\*{0,2}\n\s*- ([^\n]{1,4096})\n"
 
 def read_head(opened: Opened) -> Head:
     """A chat's beginning, in its first MiB."""
-    session_id, kind, started, first, folder, turns = None, None, None, None, None, 0
+    session_id, kind, started, first, folder = None, None, None, None, None
     history, whole = History(), True
     for line in jsonl.forward(opened):
         if line.end > _HEAD:
@@ -107,8 +108,7 @@ def read_head(opened: Opened) -> Head:
             kind = record.kind if isinstance(record.kind, str) else None
         if not history.holds(record, line.start) and record.type == "user" and is_ask(text := asked(record)):
             first = first or text
-            turns += 1
-    return Head(session_id, kind, started, first, turns, folder, whole)
+    return Head(session_id, kind, started, first, folder, whole)
 
 
 def _unquoted(line: bytes) -> str:
@@ -202,46 +202,37 @@ def missed(drafts: list[Draft], context: Context, files: Files) -> list[Draft]:
 
 def history(context: Context, since_ms: int, files: Files) -> Iterable[Past]:
     """The visible sessions of Gemini CLI's folder: see :mod:`sessionpipe.harnesses.history`."""
-    home = context.env.get("GEMINI_CLI_HOME") or context.home or ""
-    projects = f"{home.rstrip('/')}/.gemini/tmp"
-    for project in files.names(projects) if os.path.isabs(home) else ():  # noqa: PTH117
-        for name in reversed(files.names(f"{projects}/{project}/chats")):
-            chat = find(f"{projects}/{project}/chats/{name}", files)
-            if chat is None or (files.changed_ms(chat) or 0) < since_ms:
-                continue
-            if past := _past(chat, f"{projects}/{project}", files):
+    home = (context.env.get("GEMINI_CLI_HOME") or context.home or "").rstrip("/")
+    if os.path.isabs(home):  # noqa: PTH117
+        for chat in listed(f"{home}/.gemini/tmp", ".+", "chats", NAME, since_ms=since_ms):
+            if past := _past(chat.path, files):
                 yield past
 
 
-def _past(chat: Path, project: str, files: Files) -> Past | None:
+def _past(chat: Path, files: Files) -> Past | None:
     opened = files.open(chat)
     if opened is None:
         return None
     with opened:
-        head, size = read_head(opened), opened.size
-        last = next((ms for line in jsonl.backward(opened, TAIL) if (ms := _written(line))), None)
-    if not head.session_id or head.kind not in (None, "main") or head.started_ms is None or not head.asked:
+        head, seen = read_head(opened), glimpse(opened, FORMAT)
+    if not head.session_id or head.kind not in (None, "main") or not head.started_ms or not head.asked:
         return None
     latest = Latest()
     latest.catch_up(files.open(chat))
-    folder = files.learn(f"{project}/.project_root", "gemini-cli.root", _root) or head.folder
+    folder = files.learn(chat.parent.parent / ".project_root", "gemini-cli.root", _root) or head.folder
     block = {
         "cwd": folder if folder and os.path.isabs(folder) else None,  # noqa: PTH117
         "model": latest.model,
         **(titled(latest.summary, "harness") or first_ask(head.asked)),
     }
+    last_ms, turns = (seen.last_ms or 0, seen.turns) if seen else (0, None)
     return Past(
         head.session_id,
         head.started_ms,
-        max(head.started_ms, last or 0),
-        head.turns if size <= _HEAD else None,
+        max(head.started_ms, last_ms),
+        turns,
         {name: value for name, value in block.items() if value is not None},
     )
-
-
-def _written(line: jsonl.Line) -> int | None:
-    record = jsonl.decode(line.data, DECODER)
-    return jsonl.epoch_ms(record.timestamp) if record else None
 
 
 def _root(opened: Opened) -> str | None:

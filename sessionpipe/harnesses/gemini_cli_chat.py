@@ -30,7 +30,9 @@ from sessionpipe.harnesses.transcripts import Reading, Want
 #: What a history that is written anew is written within, from one message to the next.
 _AT_ONCE_MS = 500
 
-_NAME = re.compile(r"session-[0-9A-Za-z._-]{1,120}\.jsonl")
+#: What a chat is called.
+NAME = r"session-[0-9A-Za-z._-]{1,120}\.jsonl"
+_NAME = re.compile(NAME)
 
 # --- lines ----------------------------------------------------------------------------------------
 
@@ -167,9 +169,9 @@ def find(claimed: object, files: Files) -> Path | None:
     return files.resolve(claimed, suffix=".jsonl", name_ok=lambda name: bool(_NAME.fullmatch(name)))
 
 
-_FORMAT = reading.Format(find=find, meaning=lambda _: _Meaning(), backward=False, parting=True)
+FORMAT = reading.Format(find=find, meaning=lambda _: _Meaning(), backward=False, parting=True)
 
 
 def exchanges(path: str | Path | None, cursor: dict[str, Any], want: Want, files: Files) -> Reading:
     """Every completed exchange behind ``cursor``; an interrupted one without what had been said."""
-    return reading.exchanges(_FORMAT, path, cursor, want, files)
+    return reading.exchanges(FORMAT, path, cursor, want, files)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sessionpipe.harnesses import jsonl
-from sessionpipe.harnesses.conversation import Absorbed, Prompt, Queued
+from sessionpipe.harnesses.conversation import Conversation, Meaning, Queued, Step
 from sessionpipe.harnesses.files import Opened
 
 if TYPE_CHECKING:
@@ -113,25 +113,37 @@ def glimpse(opened: Opened, format: Format) -> Glimpse | None:
     if own is None:
         return None
     whole = opened.size - own <= _WHOLE
-    meaning = format.meaning(opened)
-    asked, first_ms, last_ms, turns = None, None, None, 0
+    times = _Times(format.meaning(opened))
+    talk = Conversation(times, own)
     for line in jsonl.forward(opened, own):
-        for step in meaning.steps(line):
-            if isinstance(step, Prompt) and step.kind != "injected":
-                turns += 1
-            if asked is None and isinstance(step, Prompt | Absorbed) and getattr(step, "kind", "ask") == "ask":
-                asked = step.text or None
-            if not isinstance(step, Queued) and step.ms is not None:
-                first_ms = step.ms if first_ms is None else first_ms
-                last_ms = step.ms
+        talk.feed(line)
         if not whole and line.end - own > _HEAD:
             break
+    turns = [*talk.over, *([talk.open] if talk.open else [])]
+    asked = next((text for turn in turns if turn.kind == "ask" and (text := str(turn.user))), None)
     if whole:
-        return Glimpse(asked, first_ms, last_ms, turns)
-    meaning = format.meaning(opened)
+        count = sum(turn.kind != "injected" and turn.counts for turn in turns)
+        return Glimpse(asked, times.first_ms, times.last_ms, count)
+    at_the_end = _Times(format.meaning(opened))
     for line in jsonl.backward(opened, _TAIL):
-        times = [step.ms for step in meaning.steps(line) if not isinstance(step, Queued) and step.ms]
-        if times:
-            last_ms = max(times)
+        for _ in at_the_end.steps(line):
+            pass
+        if at_the_end.last_ms is not None:
             break
-    return Glimpse(asked, first_ms, last_ms, None)
+    return Glimpse(asked, times.first_ms, at_the_end.last_ms or times.last_ms, None)
+
+
+class _Times(Meaning):
+    """Lines as they mean, and the first and the last time that is told in them."""
+
+    def __init__(self, meaning: Meaning) -> None:
+        self.first_ms: int | None = None
+        self.last_ms: int | None = None
+        self._meaning = meaning
+
+    def steps(self, line: jsonl.Line) -> Iterator[Step]:
+        for step in self._meaning.steps(line):
+            if not isinstance(step, Queued) and step.ms is not None:
+                self.first_ms = step.ms if self.first_ms is None else self.first_ms
+                self.last_ms = step.ms
+            yield step

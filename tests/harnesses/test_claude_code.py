@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sessionpipe.harnesses.claude_code import endpoint_account, facts, missed, session_link
+from sessionpipe.harnesses.claude_code import endpoint_account, facts, history, missed, session_link
 from sessionpipe.harnesses.context import Context
 from sessionpipe.harnesses.files import Files
+from sessionpipe.harnesses.history import Past
 from sessionpipe.paths import data_dir
 from sessionpipe.protocol import rfc3339
 
@@ -446,3 +448,93 @@ class TestMissed:
             ("interrupt", "e2c0eabb"),
             ("interrupt", "4394a17a"),
         ]
+
+
+# --- what was there before us -------------------------------------------------------------------------
+
+
+class TestHistory:
+    def found(self, home: Home, since_ms: int = 0) -> list[Past]:
+        return list(history(Context(home.env, "/", 0, str(home.root)), since_ms, home.files))
+
+    def session(self, home: Home) -> None:
+        home.writes(
+            stamped(1, ask("Fix it", cwd="/src/a", gitBranch="main")),
+            stamped(2, answer("model-1")),
+            stamped(3, ask("And that", cwd="/src/b")),
+            stamped(4, answer("model-2")),
+        )
+
+    def test_a_session_is_found_with_what_its_transcript_says(self, home: Home) -> None:
+        home.has(
+            ".claude.json", {"oauthAccount": {"accountUuid": "account-1", "emailAddress": "me@example.org"}}
+        )
+        self.session(home)
+        block = {
+            "model": "model-2",
+            "cwd": "/src/a",
+            "branch": "main",
+            "title": "Fix it",
+            "title_source": "first-ask",
+            "account_id": "account-1",
+        }
+        assert self.found(home) == [Past(ID, at(1), at(4), 2, block, "2.1.332")]
+
+    def test_its_name_is_the_persons_or_the_harnesss(self, home: Home) -> None:
+        self.session(home)
+        home.writes({"type": "ai-title", "aiTitle": "Mend the parser"})
+        assert self.found(home)[0].block["title_source"] == "harness"
+        home.writes({"type": "custom-title", "customTitle": "parser"})
+        assert self.found(home)[0].block["title_source"] == "custom"
+
+    def test_a_fork_is_not_named_by_what_it_copied(self, home: Home) -> None:
+        home.writes(stamped(1, ask("The parent's")), stamped(2, answer("m", requestSessionId="parent")))
+        home.writes(stamped(3, ask("My own")), stamped(4, answer("m")))
+        assert self.found(home)[0].block["title"] == "My own"
+
+    def test_a_subagents_transcript_is_no_session(self, home: Home) -> None:
+        self.session(home)
+        inner = home.transcript.parent / ID / "subagents"
+        inner.mkdir(parents=True)
+        for name in (inner / f"agent-{ID}.jsonl", home.transcript.parent / "agent-1a2b.jsonl"):
+            name.write_bytes(home.transcript.read_bytes())
+        assert len(self.found(home)) == 1
+
+    def test_a_session_without_a_prompt_is_left_out(self, home: Home) -> None:
+        home.writes(
+            stamped(1, ask("<command-name>/clear</command-name>")),
+            stamped(2, ask("what a subagent was told", isSidechain=True)),
+            stamped(3, answer("model-1", isSidechain=True)),
+        )
+        assert self.found(home) == []
+
+    def test_every_folder_of_the_persons_is_looked_in(self, home: Home, tmp_path: Path) -> None:
+        self.session(home)
+        places = [".claude-work", "../elsewhere"]
+        for nth, name in enumerate(places):
+            copy = home.root / name / "projects" / "-src" / f"{ID[:-1]}{nth}.jsonl"
+            copy.parent.mkdir(parents=True)
+            copy.write_bytes(home.transcript.read_bytes())
+        home.has(".claude-work/.claude.json", {"oauthAccount": {"accountUuid": "work"}})
+        home.env["CLAUDE_CONFIG_DIR"] = str(tmp_path / "elsewhere")
+        found = {past.session_id: past.block.get("account_id") for past in self.found(home)}
+        assert found == {ID: None, f"{ID[:-1]}0": "work", f"{ID[:-1]}1": None}
+
+    def test_one_that_has_not_changed_since_is_not_opened(self, home: Home) -> None:
+        self.session(home)
+        os.utime(home.transcript, (1_000, 1_000))
+        assert self.found(home, 1_000_001) == []
+
+    def test_a_large_one_is_not_read_whole(self, home: Home, bytes_read: list[int]) -> None:
+        self.session(home)
+        with home.transcript.open("a") as file:
+            file.write((json.dumps({"type": "attachment", "x": "y" * (1 << 20)}) + "\n") * 20)
+        home.writes(stamped(9, answer("model-3")))
+        (past,) = self.found(home)
+        assert (past.turns, past.last_ms, past.block["model"]) == (None, at(9), "model-3")
+        assert sum(bytes_read) < 8 << 20
+
+    @pytest.mark.parametrize("junk", [b"", b"\xff\n", b"[]\n", b'{"type":{}}\n'])
+    def test_a_broken_transcript_is_no_session(self, home: Home, junk: bytes) -> None:
+        home.transcript.write_bytes(junk)
+        assert self.found(home) == []

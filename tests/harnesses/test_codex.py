@@ -687,10 +687,20 @@ class TestHistory:
 
     def test_of_a_large_one_the_turns_are_not_counted(self, home: Home, folder: Path) -> None:
         file = self.put(folder)
-        line = {"timestamp": rfc3339(at(9)), "type": "world_state", "payload": {"x": "y" * (2 << 20)}}
+        line = {"timestamp": rfc3339(at(9)), "type": "world_state", "payload": {"x": "y" * (5 << 20)}}
         with file.open("a") as grown:
             grown.write(json.dumps(line) + "\n")
-            grown.write(json.dumps({**line, "timestamp": rfc3339(at(10)), "payload": {}}) + "\n")
+            grown.write(
+                json.dumps(
+                    {
+                        **line,
+                        "type": "event_msg",
+                        "timestamp": rfc3339(at(10)),
+                        "payload": {"type": "task_started"},
+                    }
+                )
+                + "\n"
+            )
         (past,) = self.found(home)
         assert (past.turns, past.last_ms) == (None, at(10))
 

@@ -216,6 +216,6 @@ class TestHistory:
         assert len(self.found(home)) == 1
 
     def test_of_a_large_one_the_turns_are_not_counted(self, home: Home) -> None:
-        home.begins().asks(1, "Fix it").message(2, "info", "x" * (2 << 20)).says(3)
+        home.begins().asks(1, "Fix it").message(2, "info", "x" * (5 << 20)).says(3)
         (past,) = self.found(home)
         assert (past.turns, past.last_ms, past.block["title"]) == (None, at(3), "Fix it")
