@@ -28,7 +28,7 @@ def sinks() -> None:
     """
 
 
-@sinks.command(short_help="Send events to a receiver, an OpenTelemetry Collector, a file, or stdout.")
+@sinks.command(short_help="Send events to a receiver, a Collector, a file, or stdout.")
 @click.argument("target")
 @click.option("--name", help="What to call it; made from the target unless said.")
 @with_settings

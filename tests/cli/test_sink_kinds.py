@@ -16,7 +16,6 @@ from sessionpipe.config import SinkConfig, load
 from sessionpipe.paths import config_dir
 from tests.cli.conftest import Recorder
 from tests.cli.test_sinks import only, refused, said
-from tests.cli.test_sinks import roused as roused
 from tests.collector import Collector, taken
 from tests.collector import refused as answer_refused
 from tests.plugin import install, written
@@ -27,6 +26,12 @@ Run = Callable[..., Result]
 
 KEY = "key" + "Zq7" * 8
 URL = "https://collector.example:4318"
+
+
+@pytest.fixture(autouse=True)
+def _no_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is delivered here but by `sinks test`."""
+    monkeypatch.setenv("SESSIONPIPE_NO_WORKER", "1")
 
 
 @pytest.fixture
