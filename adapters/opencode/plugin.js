@@ -7,7 +7,8 @@
 
 import { spawn, spawnSync } from "node:child_process";
 import { accessSync, closeSync, constants, openSync, unlinkSync, writeSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { homedir } from "node:os";
+import { dirname, isAbsolute, join } from "node:path";
 
 const LAUNCHER = "@LAUNCHER@";
 
@@ -243,11 +244,18 @@ function tell(event, session, more = {}, t = Date.now()) {
     session: { id, parentID, directory, title, model },
     version: state.version,
     attended: attended(),
-    store: process.env.OPENCODE_DB,
+    store: store(),
     turn,
     ...more,
   };
   enqueue(event, JSON.stringify(bounded(line, budget)));
+}
+
+// Where OpenCode keeps its sessions, if it is told where.
+function store() {
+  const named = process.env.OPENCODE_DB;
+  if (!named || named === ":memory:" || isAbsolute(named)) return named;
+  return join(process.env.XDG_DATA_HOME || join(homedir(), ".local", "share"), "opencode", named);
 }
 
 // A server's clients may be anybody.

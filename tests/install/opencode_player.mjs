@@ -1,5 +1,6 @@
 // Plays recorded events to the plugin as OpenCode does: node opencode_player.mjs PLUGIN RECORDING [exit]
-// With "exit" the process leaves right after the last event, without waiting for anybody.
+// With "exit" the process leaves right after the last event, without waiting for anybody; with "dispose" when
+// the plugin lets it; else when the last hook has ended.
 
 import { readFileSync } from "node:fs";
 
@@ -8,6 +9,10 @@ const lines = readFileSync(recording, "utf8").split("\n").filter(Boolean).map((l
 const { default: factory } = await import(plugin);
 
 const STATE = Symbol.for("sessionpipe.opencode.1");
+
+async function hookEnded() {
+  while (globalThis[STATE].running) await new Promise((resolve) => setTimeout(resolve, 5));
+}
 
 // A recorder writes what is not there, too.
 function revived(value) {
@@ -29,7 +34,7 @@ for (const { at_ms, argv, stdin } of lines) {
     if (how === "exit") break;
     await hooks.dispose();
     // What comes then is another process's, and long after.
-    while (globalThis[STATE].running) await new Promise((resolve) => setTimeout(resolve, 5));
+    await hookEnded();
     delete globalThis[STATE];
     const again = await import(`${plugin}?${at_ms}`);
     hooks = await again.default({ directory: "/home/dev/src" });
@@ -43,4 +48,5 @@ for (const { at_ms, argv, stdin } of lines) {
 }
 if (how === "exit") process.exit(0);
 await hooks.dispose();
+if (how !== "dispose") await hookEnded();
 console.log(JSON.stringify({ hooks: Object.keys(hooks).sort(), answers: [...answers] }));

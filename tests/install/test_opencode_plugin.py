@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -137,20 +136,21 @@ def test_what_is_posted_for_a_recorded_session_is_what_the_adapter_is_tested_wit
     assert stage.calls() == expected
 
 
-def recorded(folder: Path) -> Iterator[dict[str, Any]]:
-    for file in sorted(folder.glob("*.json")):
-        yield {key: value for key, value in json.loads(file.read_text()).items() if key != "env"}
-
-
-def test_every_recorded_session_is_told_without_a_question_left_open(stage: Stage, shared: Path) -> None:
+def test_every_recorded_turn_is_told_with_its_end(stage: Stage, shared: Path) -> None:
+    lines: list[dict[str, Any]] = []
     for folder in sorted((shared / "recordings" / "opencode").iterdir()):
-        Path(f"{stage.launcher}.calls").unlink(missing_ok=True)
-        calls = stage.play_lines(list(recorded(folder)))
-        turns = [posted["event"] for posted in calls]
-        # A run that was ended by a signal says nothing of it.
-        lost = 1 if folder.name == "interrupt-stream" else 0
-        assert turns.count("chat.message") - turns.count("session.idle") in (0, lost)
-        assert {posted["event"] for posted in calls} <= set(table("opencode")["events"])
+        # Ended by a signal, OpenCode says nothing more.
+        if folder.name != "interrupt-stream":
+            lines += [json.loads(file.read_text()) for file in sorted(folder.glob("*.json"))]
+            lines.append({"at_ms": lines[-1]["at_ms"] + 1, "stdin": {"hook": "dispose"}})
+    calls = stage.play_lines(lines)
+    told = {
+        name: {one["turn"] for one in calls if one["event"] == name}
+        for name in ("chat.message", "session.idle")
+    }
+    assert told["chat.message"] == told["session.idle"]
+    assert len(told["chat.message"]) > 25
+    assert {posted["event"] for posted in calls} <= set(table("opencode")["events"])
 
 
 def test_it_has_no_hook_that_could_change_what_opencode_does(stage: Stage) -> None:
@@ -285,9 +285,12 @@ def test_a_session_that_goes_on_is_in_the_folder_of_its_opencode(stage: Stage) -
     assert (first["session"]["directory"], second["session"]["directory"]) == ("/home/dev/src", "/src")
 
 
-def test_where_another_store_is_named_it_is_told(stage: Stage) -> None:
-    (made,) = stage.play_lines([created()], OPENCODE_DB="/elsewhere/x.db")
-    assert made["store"] == "/elsewhere/x.db"
+@pytest.mark.parametrize(
+    ("named", "told"), [("/elsewhere/x.db", "/elsewhere/x.db"), ("x.db", "/data/opencode/x.db"), ("", "")]
+)
+def test_where_another_store_is_named_it_is_told(stage: Stage, named: str, told: str) -> None:
+    (made,) = stage.play_lines([created()], OPENCODE_DB=named, XDG_DATA_HOME="/data")
+    assert made["store"] == told
 
 
 # --- calls ----------------------------------------------------------------------------------------
@@ -404,7 +407,7 @@ def test_a_launcher_that_hangs_does_not_keep_opencode_from_leaving(tmp_path: Pat
     stage = Stage(tmp_path, 'echo $$ >> "$0.pids"; exec sleep 600')
     try:
         # The player would run into its own time limit long before the launcher ends.
-        stage.play_lines([prompt("a"), call("1", "running"), idle()])
+        stage.play_lines([prompt("a"), call("1", "running"), idle()], "dispose")
     finally:
         for pid in Path(f"{stage.launcher}.pids").read_text().split():
             with suppress(ProcessLookupError):
