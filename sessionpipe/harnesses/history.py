@@ -130,7 +130,7 @@ def glimpse(opened: Opened, format: Format) -> Glimpse | None:
             pass
         if at_the_end.last_ms is not None:
             break
-    return Glimpse(asked, times.first_ms, at_the_end.last_ms or times.last_ms, None)
+    return Glimpse(asked, times.first_ms, max(times.last_ms or 0, at_the_end.last_ms or 0) or None, None)
 
 
 class _Times(Meaning):
@@ -143,7 +143,7 @@ class _Times(Meaning):
 
     def steps(self, line: jsonl.Line) -> Iterator[Step]:
         for step in self._meaning.steps(line):
-            if not isinstance(step, Queued) and step.ms is not None:
-                self.first_ms = step.ms if self.first_ms is None else self.first_ms
-                self.last_ms = step.ms
+            # Lines may be out of order, and no time is from before there were any.
+            if not isinstance(step, Queued) and (ms := step.ms or 0) > 0:
+                self.first_ms, self.last_ms = min(self.first_ms or ms, ms), max(self.last_ms or ms, ms)
             yield step
