@@ -11,8 +11,8 @@ Times are epoch milliseconds: the sender's, but never later than when the event 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Literal, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -28,6 +28,8 @@ QUIET_MS = 10 * MINUTE
 #: Silence after which a session is read as over, and a question as one nobody will answer here.
 GONE_MS, UNANSWERED_MS = 2 * HOUR, 24 * HOUR
 TURNS, CALLS, ASKED, AGENTS = 12, 64, 32, 64
+#: A prompt may be in a harness's file before its hook has fired.
+_EARLY_MS = 5_000
 #: How many characters of what was said are remembered for the board.
 SAID = 280
 
@@ -63,6 +65,8 @@ class Turn(msgspec.Struct, omit_defaults=True):
     ms: int | None = None
     error: str = ""
     injected: bool = False
+    #: Its exchange was told: ``user`` and ``assistant``.
+    spoken: bool = False
     user: str = ""
     assistant: str = ""
 
@@ -232,13 +236,35 @@ def _turn_of(memory: Memory, name: str) -> Turn | None:
 
 
 def _said(memory: Memory, data: Mapping[str, Any]) -> None:
-    """An exchange: of the newest turn that began before its last word."""
     if memory.progress is not None and memory.progress.turn <= _whole(data.get("turn")):
         memory.progress = None
-    at = _ms(data.get("at"), 1 << 62)
-    begun = [turn for turn in memory.turns if turn.at is None or turn.at <= at]
+    if turn := spoken_in(memory.turns, _ms(data.get("at"), 1 << 62)):
+        turn.spoken = True
+        turn.user, turn.assistant = _sides(data)
+
+
+class Spoken(Protocol):
+    """A turn, as far as an exchange is to find its own."""
+
+    at: int | None
+    spoken: bool
+
+
+_Turn = TypeVar("_Turn", bound=Spoken)
+
+
+def spoken_in(turns: Sequence[_Turn], at: int) -> _Turn | None:
+    """Of which of ``turns`` an exchange is whose last word fell at ``at`` (§4 ``turn.transcript``).
+
+    Exchanges come in the order of their turns and may come late: of those behind the last that has its
+    exchange, it is the newest that had begun.
+    """
+    last = max((index for index, turn in enumerate(turns) if turn.spoken), default=-1)
+    left = turns[last + 1 :]
+    begun = [turn for turn in left if turn.at is None or turn.at <= at]
     if begun:
-        begun[-1].user, begun[-1].assistant = _sides(data)
+        return begun[-1]
+    return next((turn for turn in left if (turn.at or 0) <= at + _EARLY_MS), None)
 
 
 def _tool_started(memory: Memory, data: Mapping[str, Any], thread: str, at: int, seq: int) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from sessionpipe.receiver.board import spoken_in
 from sessionpipe.receiver.incoming import Event, moment
 from sessionpipe.words import Words, describe, text_of
 
@@ -35,6 +36,7 @@ class Part(msgspec.Struct):
     id: str = ""
     opening: Words | None = None
     closing: Words | None = None
+    spoken: bool = False
     user: str = ""
     assistant: str = ""
     progress: str = ""
@@ -53,7 +55,12 @@ def parts(events: Iterable[tuple[Event, int]]) -> list[Part]:
             case "turn.ended":
                 _part_of(found, data).closing = said
             case "turn.transcript":
-                part = _spoken_in(found, data)
+                part = spoken_in(found, _at(data))
+                if part is None:
+                    # Of a turn that is not among these.
+                    part = Part(event.seq)
+                    found.insert(len(found) - 1, part)
+                part.spoken = True
                 part.user, part.assistant = text_of(data, "user"), text_of(data, "assistant")
             case "turn.progress":
                 found[-1].user = found[-1].user or text_of(data, "user")
@@ -77,13 +84,11 @@ def _part_of(found: list[Part], data: Mapping[str, Any]) -> Part:
     return next((part for part in reversed(found) if name and part.id == name), found[-1])
 
 
-def _spoken_in(found: list[Part], data: Mapping[str, Any]) -> Part:
-    """The newest turn that began before the exchange's last word."""
+def _at(data: Mapping[str, Any]) -> int:
     try:
-        at = moment(text_of(data, "at"))
+        return moment(text_of(data, "at"))
     except ValueError:
-        return found[-1]
-    return next((part for part in reversed(found) if part.at is None or part.at <= at), found[-1])
+        return 1 << 62
 
 
 def _call(data: Mapping[str, Any]) -> str:

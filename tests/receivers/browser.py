@@ -70,7 +70,8 @@ class Browser:
         os.close(theirs_out)
         self._buffer = b""
         self._last = 0
-        self.complaints: list[str] = []
+        #: What each page's console and its security policy complained about.
+        self.complaints: dict[str, list[str]] = {}
 
     def call(self, method: str, session: str | None = None, **params: Any) -> dict[str, Any]:
         """Ask the browser something; what it answers."""
@@ -89,12 +90,12 @@ class Browser:
             self._listen(answer)
 
     def _listen(self, event: dict[str, Any]) -> None:
-        """Keep what the page's console and its security policy complain about."""
         params = event.get("params", {})
+        said = self.complaints.setdefault(event.get("sessionId", ""), [])
         if event.get("method") == "Log.entryAdded" and params["entry"]["level"] == "error":
-            self.complaints.append(f"{params['entry']['text']} {params['entry'].get('url', '')}")
+            said.append(f"{params['entry']['text']} {params['entry'].get('url', '')}")
         if event.get("method") == "Runtime.exceptionThrown":
-            self.complaints.append(str(params["exceptionDetails"]))
+            said.append(str(params["exceptionDetails"]))
 
     def _read(self, seconds: float) -> dict[str, Any]:
         deadline = time.monotonic() + seconds
@@ -115,7 +116,7 @@ class Browser:
         context = self.call("Target.createBrowserContext")["browserContextId"]
         target = self.call("Target.createTarget", url="about:blank", browserContextId=context)["targetId"]
         session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        page = Page(self, session)
+        page = Page(self, context, session)
         page.prepare(**how)
         page.go(url)
         return page
@@ -136,8 +137,9 @@ class Browser:
 class Page:
     """A page of a browser, with cookies of its own."""
 
-    def __init__(self, browser: Browser, session: str) -> None:
+    def __init__(self, browser: Browser, context: str, session: str) -> None:
         self._browser = browser
+        self._context = context
         self._session = session
 
     def _call(self, method: str, **params: Any) -> dict[str, Any]:
@@ -219,7 +221,11 @@ class Page:
     def complaints(self) -> list[str]:
         """What the browser complained about: scripts that failed, what its policy refused."""
         self.get("1")
-        return self._browser.complaints
+        return self._browser.complaints.get(self._session, [])
+
+    def close(self) -> None:
+        """Close it, and forget its cookies."""
+        self._browser.call("Target.disposeBrowserContext", browserContextId=self._context)
 
 
 @contextlib.contextmanager

@@ -325,6 +325,22 @@ def test_an_exchange_is_of_the_turn_that_had_begun_by_its_last_word() -> None:
     ]
 
 
+def test_a_prompt_that_was_written_down_before_its_hook_fired_is_of_its_own_turn() -> None:
+    found = memory(
+        PROMPT,
+        exchange(1, NOON + 500, "First?", "First."),
+        told("turn.started", turn_id="t2"),
+        told("turn.started", turn_id="t3"),
+        exchange(2, NOON + 1990, "Second?"),
+        exchange(3, NOON + 9000, "Third?", "Third."),
+    )
+    assert [turn.user for turn in found.turns] == ["First?", "Second?", "Third?"]
+
+
+def test_an_exchange_of_a_turn_nobody_told_of_is_put_into_no_others_mouth() -> None:
+    assert memory(PROMPT, exchange(1, NOON - 60_000, "Before?")).turns[0].user == ""
+
+
 def test_progress_is_kept_until_its_exchange_or_the_turns_end() -> None:
     progress = told("turn.progress", turn=2, user="u", assistant="so far", at="x")
     kept = memory(PROMPT, progress)
