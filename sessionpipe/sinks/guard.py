@@ -70,9 +70,7 @@ class Guarded(Sink):
         try:
             tail = self.loaded().tail()
             return None if tail is None else _typed(tail, Tail, "its tail")
-        except OSError:
-            raise
-        except KeyboardInterrupt:
+        except (OSError, KeyboardInterrupt):
             raise
         except BaseException as error:
             raise OSError(0, self.fault(error)) from error
@@ -102,9 +100,8 @@ class Guarded(Sink):
             return msgspec.structs.replace(missing.outcome(), error=self.fault(missing))
         except KeyboardInterrupt:
             raise
-        except (
-            BaseException
-        ) as error:  # A sys.exit, or a task of its own that was cancelled, ends no thread of ours.
+        except BaseException as error:
+            # A sys.exit in it, or a task of its own that was cancelled, must not end a thread of ours.
             return Retry(self.fault(error))
 
     def fault(self, error: BaseException) -> str:

@@ -72,7 +72,10 @@ def rows(database: Path) -> list[dict[str, Any]]:
     if not database.exists():
         return []
     with closing(sqlite3.connect(database)) as db:
-        return [json.loads(row[0]) for row in db.execute("SELECT event FROM events ORDER BY rowid")]
+        try:
+            return [json.loads(row[0]) for row in db.execute("SELECT event FROM events ORDER BY rowid")]
+        except sqlite3.OperationalError:
+            return []  # Its first batch is just being written.
 
 
 def ids(events: list[dict[str, Any]]) -> list[str]:
