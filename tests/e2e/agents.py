@@ -1,8 +1,8 @@
 """Finding the real agents, and running one so that it talks to nobody but a model on loopback.
 
-``SESSIONPIPE_TEST_CLAUDE``, ``SESSIONPIPE_TEST_CODEX`` and ``SESSIONPIPE_TEST_PI`` name the programs
-(Pi's may be its ``cli.js``) where they are not on the PATH, ``SESSIONPIPE_TEST_NODE`` the node that
-runs Pi.
+``SESSIONPIPE_TEST_CLAUDE``, ``SESSIONPIPE_TEST_CODEX``, ``SESSIONPIPE_TEST_OPENCODE`` and
+``SESSIONPIPE_TEST_PI`` name the programs (Pi's may be its ``cli.js``) where they are not on the PATH,
+``SESSIONPIPE_TEST_NODE`` the node that runs Pi.
 """
 
 from __future__ import annotations

@@ -8,6 +8,9 @@ const [plugin, recording, how] = process.argv.slice(2);
 const lines = readFileSync(recording, "utf8").split("\n").filter(Boolean).map((line) => JSON.parse(line));
 const { default: factory } = await import(plugin);
 
+// What is played as several processes is one.
+process.setMaxListeners(0);
+
 const STATE = Symbol.for("sessionpipe.opencode.1");
 
 async function hookEnded() {
