@@ -23,7 +23,7 @@ _Value = TypeVar("_Value")
 
 #: What a sink says is shown in a line, and what it wants to have kept stands in its row.
 _LONGEST, _MOST_KEPT = 1_000, 64 * 1024
-_MOST_EVENTS, _MOST_BYTES = 10_000, 64 << 20
+_MOST_EVENTS, _MOST_BYTES, _LEAST_BYTES = 10_000, 64 << 20, 512
 
 
 class Nonsense(Exception):
@@ -165,7 +165,9 @@ def _sound_learned(learned: object) -> Learned | Retry | Pause:
 
 def _sound_limits(limits: object) -> Limits:
     said = _typed(limits, Limits, "its limits")
-    if said.max_events < 1 or said.max_bytes < 1 or said.envelope < 0:
+    # Bounds that are kept to the letter would have every larger event given up.
+    least = said.envelope + _LEAST_BYTES if said.strict else 1
+    if said.max_events < 1 or said.max_bytes < least or said.envelope < 0:
         raise Nonsense("its limits leave no room for an event")
     return Limits(
         min(said.max_events, _MOST_EVENTS), min(said.max_bytes, _MOST_BYTES), said.envelope, said.strict

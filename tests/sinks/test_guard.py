@@ -157,7 +157,14 @@ def test_words_are_one_bounded_line() -> None:
 
 @pytest.mark.parametrize(
     "limits",
-    [None, Limits(0, 1000), Limits(10, 0), Limits(10, 10, envelope=-5), Limits("9", 9)],  # type: ignore[arg-type]
+    [
+        None,
+        Limits(0, 1000),
+        Limits(10, 0),
+        Limits(10, 10, envelope=-5),
+        Limits("9", 9),
+        Limits(9, 600, envelope=100, strict=True),
+    ],  # type: ignore[arg-type]
 )
 def test_limits_without_room_make_it_wait(limits: Any) -> None:
     assert "limits" in waits(guarded(limits=limits).learn(0))
