@@ -7,12 +7,13 @@ number.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from msgspec import Meta, UnsetType
+from msgspec import Meta, Struct, UnsetType
 from msgspec.structs import fields
 
 from sessionpipe.protocol.vocabulary import Type
@@ -55,6 +56,32 @@ def texts(value: Any) -> list[str] | None:
     return [item for item in value if isinstance(item, str) and item] or None
 
 
+def amount(value: Any) -> float | None:
+    """A number from 0 that is one: no NaN, and not endless."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return value if value >= 0 and math.isfinite(value) else None
+
+
+def records(struct: type[Struct], most: int) -> Fit:
+    """The elements of a list that are such records, by their members' own fits; at most so many."""
+    members = _fits(struct)
+
+    def record(value: Any) -> dict[str, Any] | None:
+        if not isinstance(value, dict):
+            return None
+        found = {name: fit(value[name]) for name, (fit, _) in members.items() if name in value}
+        fitting = {name: told for name, told in found.items() if told is not None}
+        whole = all(name in fitting for name, (_, required) in members.items() if required)
+        return fitting if whole else None
+
+    def fit(value: Any) -> list[dict[str, Any]] | None:
+        elements = value if isinstance(value, list) else []
+        return [told for item in elements if (told := record(item)) is not None][:most] or None
+
+    return fit
+
+
 def one_of(*words: Any) -> Fit:
     known = frozenset(words)
     return lambda value: value if isinstance(value, str) and value in known else None
@@ -67,8 +94,12 @@ def matching(pattern: str) -> Fit:
 
 def fits_of(event: Type) -> dict[str, tuple[Fit, bool]]:
     """Per field of a type of event: its fit, and whether an event can't be without it."""
-    hints = get_type_hints(event.struct, include_extras=True)
-    return {field.name: (_fit(hints[field.name]), field.required) for field in fields(event.struct)}
+    return _fits(event.struct)
+
+
+def _fits(struct: type[Struct]) -> dict[str, tuple[Fit, bool]]:
+    hints = get_type_hints(struct, include_extras=True)
+    return {field.name: (_fit(hints[field.name]), field.required) for field in fields(struct)}
 
 
 def _fit(hint: Any) -> Fit:
@@ -79,11 +110,15 @@ def _fit(hint: Any) -> Fit:
         return one_of(*get_args(kind))
     if get_origin(kind) is list and _unwrap(get_args(kind)[0])[0] == [str]:
         return texts
+    if get_origin(kind) is list:
+        (element,) = _unwrap(get_args(kind)[0])[0]
+        most = next(meta.max_length for meta in metas if meta.max_length)
+        return records(element, most)
     if kind is str and pattern:
         return matching(pattern)
     if kind is str and any(meta.min_length for meta in metas):
         return opaque
-    simple: dict[Any, Fit] = {Any: anything, bool: boolean, int: natural, str: text}
+    simple: dict[Any, Fit] = {Any: anything, bool: boolean, int: natural, float: amount, str: text}
     return simple[kind]
 
 

@@ -9,6 +9,7 @@
 * ``[…]``: the first of these that is present;
 * ``{ from = value, … }``: transformed, by the closed registry :data:`TRANSFORMS`, in that order;
 * ``{ all = […] }``: the list of those that are present; ``{ count = value, … }``: how many elements;
+* ``{ record = { name = value, … } }``: those that are present, by name;
 
 and may hold only ``when`` a condition is true and ``unless`` another is. Whatever a path does not
 find, and whatever a transform can't work on, is ``None``: absent.
@@ -109,15 +110,17 @@ def _walk(found: Any, steps: list[str], at: int) -> Any:
 
 def _table(spec: dict[str, Any], where: str) -> Getter:
     test = conditions(spec, where)
-    sources = [key for key in ("from", "all", "count") if key in spec]
+    sources = [key for key in ("from", "all", "count", "record") if key in spec]
     if len(sources) != 1:
-        raise Mistake(f"{where}: a value's table has one of from, all and count")
+        raise Mistake(f"{where}: a value's table has one of from, all, count and record")
     (source,) = sources
     of = spec.pop(source)
     if source == "all":
         getter = _all([value(item, where) for item in of])
     elif source == "count":
         getter = _count(of, spec, where)
+    elif source == "record":
+        getter = _record({name: value(item, where) for name, item in of.items()})
     else:
         getter = value(of, where)
     steps = [make(spec.pop(name), where) for name, make in TRANSFORMS.items() if name in spec]
@@ -145,6 +148,14 @@ def _all(getters: list[Getter]) -> Getter:
         return [found for getter in getters if (found := getter(scope)) is not None] or None
 
     return everything
+
+
+def _record(getters: dict[str, Getter]) -> Getter:
+    def record(scope: Scope) -> dict[str, Any] | None:
+        found = ((name, getter(scope)) for name, getter in getters.items())
+        return {name: told for name, told in found if told is not None} or None
+
+    return record
 
 
 def _count(of: Any, spec: dict[str, Any], where: str) -> Getter:
@@ -371,6 +382,20 @@ def _scaled(said: Any, where: str) -> Transform:
     return lambda found: round(found * said) if _is_number(found) and abs(found) < 1e18 else None
 
 
+def _moment(said: Any, where: str) -> Transform:
+    """Epoch milliseconds as the protocol writes a time."""
+
+    def moment(found: Any) -> str | None:
+        from sessionpipe.protocol import rfc3339
+
+        return rfc3339(int(found)) if _is_number(found) and 0 <= found < _LAST_MOMENT else None
+
+    return moment
+
+
+_LAST_MOMENT = 253_402_300_800_000  # the year 10000, which RFC 3339 can't say
+
+
 def _time(said: Any, where: str) -> Transform:
     """An RFC 3339 time (``rfc3339``), or the one in a version 7 UUID (``uuid7``), as epoch milliseconds."""
     return {"rfc3339": _from_rfc3339, "uuid7": _from_uuid7}[said]
@@ -423,6 +448,7 @@ TRANSFORMS: Mapping[str, Callable[[Any, str], Transform]] = {
     "local": _local,
     "time": _time,
     "scaled": _scaled,
+    "moment": _moment,
     "chars": _chars,
     "map": _map,
 }

@@ -236,3 +236,37 @@ def test_the_text_of_an_api_error_is_not_what_the_assistant_said() -> None:
     draft = only(hook("StopFailure", error="rate_limit", last_assistant_message="API Error: 429"))
     assert draft["data"] == {"reason": "error", "error": "rate_limit"}
     assert draft["memo"]["transcript"]["said"] is None
+
+
+class TestStatusLine:
+    """What a person's own status line command pipes on to us."""
+
+    def windows(self, limits: Any) -> Any:
+        drafts = hook("StatusLine", hook_event_name=None, rate_limits=limits, model={"id": "claude-x"})
+        return only(drafts)["data"]["windows"] if drafts else None
+
+    def test_each_window_stands_for_itself(self) -> None:
+        used = {"used_percentage": 23.5, "resets_at": 1_795_979_399}
+        five_hour = {
+            "id": "five_hour",
+            "used_percent": 23.5,
+            "resets_at": "2026-11-29T19:09:59.000Z",
+            "window_minutes": 300,
+        }
+        assert self.windows({"five_hour": used}) == [five_hour]
+        assert self.windows({"five_hour": used, "seven_day": {"used_percentage": 0}}) == [
+            five_hour,
+            {"id": "seven_day", "used_percent": 0, "window_minutes": 10_080},
+        ]
+
+    @pytest.mark.parametrize("limits", [None, {}, [], {"five_hour": None}, {"five_hour": {"resets_at": 1}}])
+    def test_without_numbers_there_are_no_limits(self, limits: Any) -> None:
+        assert self.windows(limits) is None
+
+    def test_it_opens_no_session(self) -> None:
+        (draft,) = hook("StatusLine", rate_limits={"five_hour": {"used_percentage": 1}})
+        assert draft["memo"]["only_known"] is True
+
+    def test_another_agents_status_line_is_refused(self) -> None:
+        with pytest.raises(Refused):
+            hook("StatusLine", transcript_path=None, rate_limits={"five_hour": {"used_percentage": 1}})

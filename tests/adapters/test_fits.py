@@ -44,6 +44,23 @@ from sessionpipe.protocol.vocabulary import VOCABULARY
         ("files.changed", "paths", ["/a", "", 3, "/b"], ["/a", "/b"]),
         ("files.changed", "paths", [], None),
         ("files.changed", "paths", "/a", None),
+        ("limits.observed", "windows", [{"id": "w", "used_percent": 3}], [{"id": "w", "used_percent": 3}]),
+        (
+            "limits.observed",
+            "windows",
+            [{"id": "w", "used_percent": 0.5, "resets_at": "soon", "window_minutes": "x", "more": 1}, 7, {}],
+            [{"id": "w", "used_percent": 0.5}],
+        ),
+        ("limits.observed", "windows", [{"id": "w", "used_percent": float("inf")}], None),
+        ("limits.observed", "windows", [{"id": "w", "used_percent": True}], None),
+        ("limits.observed", "windows", [{"used_percent": 3}], None),
+        ("limits.observed", "windows", {"id": "w", "used_percent": 3}, None),
+        (
+            "limits.observed",
+            "windows",
+            [{"id": "w", "used_percent": 1}] * 9,
+            [{"id": "w", "used_percent": 1}] * 8,
+        ),
     ],
 )
 def test_what_may_stand_in_a_field(event: str, field: str, value: Any, fitting: Any) -> None:
