@@ -201,7 +201,9 @@ def _starting_point(look: Look, nodes: Sequence[Node], since_ms: int | None, ses
     meaning = _Meaning()
     for line in _lines(look, session, _newest(nodes)):
         for step in meaning.steps(line):
-            if step.ms is None or step.ms > since_ms:  # type: ignore[union-attr]  # nothing queued here
+            ms = step.ms or 0  # type: ignore[union-attr]  # nothing queued here
+            # A time in whole seconds may be any within its second.
+            if ms == 0 or ms + (999 if ms % 1000 == 0 else 0) > since_ms:
                 continue
             match step:
                 case Prompt():
