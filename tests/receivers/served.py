@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 from sessionpipe.clock import now_ms
 from sessionpipe.protocol import new_id, rfc3339
@@ -115,7 +115,7 @@ class Served:
         assert "Ctrl-c" in self.said, self.errors.read_text()
         self.link = re.findall(r"http\S+/enter\?key=\S+", self.said)[0]
         self.url = self.link.partition("/enter")[0]
-        self.port = int(self.url.rpartition(":")[2])
+        self.port = urlsplit(self.url).port or 0
         self.token_file = self.folder / "receiver state" / "receiver" / "token"
         self.token = self.token_file.read_text().strip()
 
