@@ -203,6 +203,8 @@ class Worker:
         self._couriers: dict[str, Delivering] = {}
         self._retiring: list[Part] = []
         self._stop = threading.Event()
+        #: Whether intake failed the last time, and waits before it tries again.
+        self._troubled = False
         #: Jobs that could not even be set aside; they are no reason to stay.
         self.stuck: Collection[str] = ()
 
@@ -330,8 +332,9 @@ class Worker:
                     if again_at:
                         self._lock.say("")
                     trouble.over()
-                    again_at = 0.0
+                    again_at, self._troubled = 0.0, False
                 except Exception as error:
+                    self._troubled = True
                     if why := damage(error):
                         self.damaged(why)
                     # A full disk, a locked database: nothing is lost, all of it waits, and a hook that
@@ -390,7 +393,7 @@ class Worker:
         self.fifo.close()
         deadline = time.monotonic() + _LAST_S
         with contextlib.suppress(Exception):
-            if intake is not None and self.damage is None and self._ours():
+            if intake is not None and not self._troubled and self.damage is None and self._ours():
                 intake.run(lambda: time.monotonic() < deadline and self._ours())
 
     def _ended(self, until: float | None) -> str | None:

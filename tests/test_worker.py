@@ -266,9 +266,11 @@ class TestTrouble:
         wait_for(lambda: send(bench.state.fifo, b"w"), "it to listen again")
         stop(one, thread)
 
-    def test_a_signal_ends_it_between_two_batches(
-        self, bench: Bench, monkeypatch: pytest.MonkeyPatch
+    @pytest.mark.parametrize(("last_s", "left"), [(0.0, 4), (3600.0, 0)])
+    def test_a_signal_ends_it_between_two_batches_and_what_is_left_gets_a_moment(
+        self, bench: Bench, monkeypatch: pytest.MonkeyPatch, last_s: float, left: int
     ) -> None:
+        monkeypatch.setattr(worker, "_LAST_S", last_s)
         monkeypatch.setattr("sessionpipe.intake.BATCH_JOBS", 1)
         for _ in range(5):
             bench.put()
@@ -282,7 +284,7 @@ class TestTrouble:
         one, thread, ended = serving(bench)
         thread.join(30)
         assert ended == ["stopped"]
-        assert len(bench.spool.names()) == 4
+        assert len(bench.spool.names()) == left
 
     def test_jobs_without_end_do_not_keep_the_loop_from_its_other_work(
         self, bench: Bench, monkeypatch: pytest.MonkeyPatch
