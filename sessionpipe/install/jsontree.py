@@ -56,15 +56,24 @@ class Source:
             self.plain = " " + self.plain[1:]
 
 
-# Strings are matched so that what stands in one is passed over.
-_STRING = r'"(?:[^"\\]|\\.)*"'
-COMMENT = re.compile(rf"{_STRING}|//[^\r\n]*|/\*.*?\*/", re.DOTALL)
+# Strings are matched so that what stands in one is passed over. What has no end goes to the text's, so
+# that no text is looked through again and again.
+_STRING = r'"(?:[^"\\]|\\.)*(?:"|\Z)'
+COMMENT = re.compile(rf"{_STRING}|//[^\r\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 _LAST_COMMA = re.compile(rf"{_STRING}|,(?=[ \t\r\n]*[\]}}])", re.DOTALL)
 
 
 def _blanked(match: re.Match[str]) -> str:
     found = match[0]
-    return found if found.startswith('"') else re.sub(r"[^\r\n]", " ", found)
+    if found.startswith("/*"):
+        ended = len(found) >= 4 and found.endswith("*/")
+    else:
+        # Readers differ on whether a carriage return alone ends a comment, so one with such an end is none.
+        ended = (
+            found.startswith("//")
+            and re.match(r"\r(?!\n)", match.string[match.end() : match.end() + 2]) is None
+        )
+    return re.sub(r"[^\r\n]", " ", found) if ended else found
 
 
 def _no_comma(match: re.Match[str]) -> str:

@@ -70,6 +70,21 @@ def test_what_a_harness_reads_beside_plain_json_is_read_and_nothing_more(reads: 
         read_tree(Source(text, TOLERANCES - {reads}))
 
 
+@pytest.mark.parametrize(
+    "text", ['{"a": 1 // why\r}\n', '{"a": 1 /* why', '{"a": 1 # why\n}', '{"a": 1, /* why */,}']
+)
+def test_what_no_two_readers_agree_on_is_refused_whatever_is_tolerated(text: str) -> None:
+    with pytest.raises(NotPlainJson):
+        read_tree(Source(text, TOLERANCES))
+
+
+@pytest.mark.parametrize("piece", ["/*", '"\\"', "//", "/", ",", ", ", '"', "*/", "//\r", "[,"])
+def test_a_hostile_text_is_looked_through_once(piece: str) -> None:
+    text = piece * 200_000  # minutes, if it were looked through anew at every piece
+    with pytest.raises(NotPlainJson):
+        read_tree(Source(text, TOLERANCES))
+
+
 @pytest.mark.parametrize("text", ['{"a": "// /* ,}"}', '{"a//": ["/*", "*/,]"]}', '{"a\\"//": 1}'])
 def test_what_looks_like_a_comment_in_a_string_is_none(text: str) -> None:
     assert read_tree(Source(text, TOLERANCES)).plain() == json.loads(text)
