@@ -36,6 +36,7 @@ _BLOCK_LIMIT = 4096
 _LAST_MOMENT = 253_402_300_800_000  # the year 10000, which RFC 3339 can't say
 _ABSOLUTE = re.compile(r"/|\\\\|[A-Za-z]:[/\\]")
 _SURROGATES = re.compile("[\ud800-\udfff]")
+_WORDS = re.compile(r"[A-Za-z0-9]+(?:-[A-Za-z0-9]+)+")
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
 _ASKING = frozenset({"tool.started", "tool.ended", "attention.needed"})
@@ -122,8 +123,8 @@ class Claim:
             raise Refused("its session id is not one")
         if self.id == "uuid" and not _UUID.fullmatch(session_id):
             raise Refused("its session id is no UUID")
-        if self.id == "words" and _UUID.fullmatch(session_id):
-            raise Refused("its session id is a UUID")
+        if self.id == "words" and (_UUID.fullmatch(session_id) or not _WORDS.fullmatch(session_id)):
+            raise Refused("its session id is not made of words")
 
 
 @dataclass(frozen=True)
@@ -309,7 +310,7 @@ _TABLES = frozenset(
     | {"hook", "claim", "session", "fields", "ask", "transcript", "events", "install"}
 )
 _STANDINGS = frozenset({"recorded", "documented"})
-#: What a session's id may be asked to be: a UUID, words (anything but a UUID), or any.
+#: What a session's id may be asked to be: a UUID, words with dashes between them, or any.
 _FORMS: Mapping[str, str] = {form: form for form in ("any", "uuid", "words")}
 _RESERVED = frozenset({"type", "when", "unless", "memo"})
 _MEMO: Mapping[str, Fit] = {

@@ -45,7 +45,8 @@ class TestClaims:
         ("members", "owner"),
         [
             ({"transcript_path": "/home/dev/.claude/projects/-src/1.jsonl"}, "claude-code"),
-            ({"prompt_id": "p"}, "claude-code"),
+            ({"prompt_id": "p", "transcript_path": "/x/1.jsonl"}, "claude-code"),
+            ({"prompt_id": "p", "session_id": "amber-otter", "transcript_path": None}, "devin"),
             ({"transcript_path": "/home/dev/.codex/sessions/2026/rollout-1.jsonl"}, "codex"),
             ({"transcript_path": "/home/dev/.gemini/tmp/x/chats/session-1.json"}, "gemini-cli"),
             ({"transcript_path": "/home/dev/.copilot/session-state/1/events.jsonl"}, "copilot-cli"),

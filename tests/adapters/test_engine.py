@@ -362,6 +362,29 @@ class TestBrokenPayloads:
 
 
 @pytest.mark.parametrize(
+    ("form", "name", "complaint"),
+    [
+        ("uuid", "3f0c2f2e-6a51-4d7b-9a55-0d3c5f1f5a10", None),
+        ("uuid", "amber-otter", "no UUID"),
+        ("words", "amber-otter", None),
+        ("words", "3f0c2f2e-6a51-4d7b-9a55-0d3c5f1f5a10", "not made of words"),
+        ("words", "sess_12", "not made of words"),
+        ("any", "sess_12", None),
+    ],
+)
+def test_a_sessions_id_is_of_the_form_it_is_claimed_by(form: str, name: str, complaint: str | None) -> None:
+    adapter = compile_adapter("lathe", {**TABLE, "claim": {"id": form}})
+    data = json.dumps({"sid": name}).encode()
+    try:
+        assert adapter.map("begin", data, args=(), env={}, cwd="/", at_ms=1, partial=False)
+    except Refused as refused:
+        assert complaint
+        assert complaint in refused.reason
+    else:
+        assert complaint is None
+
+
+@pytest.mark.parametrize(
     ("change", "complaint"),
     [
         ({"harness": "mill"}, "file's name"),
@@ -388,6 +411,7 @@ class TestBrokenPayloads:
             },
             "KeyError: 'x'",
         ),
+        ({"claim": {"id": "number"}}, "number"),
         ({"claim": {"foreign": [{"harness": "x", "when": {"matches": {"a": "("}}}]}}, "unterminated"),
     ],
 )

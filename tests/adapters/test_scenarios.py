@@ -76,3 +76,17 @@ def test_no_harness_takes_another_ones_payloads(shared: Path) -> None:
             assert refused.value.belongs_to in (hook.harness, None)
             taken += 1
     assert taken > 300
+
+
+def test_nor_what_was_made_from_documentation() -> None:
+    """What another harness gets of it is refused, and where it says whose it is, that is right."""
+    taken = 0
+    for hook in (hook for scenario in scenarios() for hook in hooks(scenario) if not hook.args):
+        for other in registry.names():
+            if other == hook.harness or not registry.adapter(other).events.get(hook.event):
+                continue
+            with pytest.raises(Refused) as refused:
+                map_hook(other, hook.event, hook.stdin, env=hook.env, cwd="/", at_ms=hook.at_ms)
+            assert refused.value.belongs_to in (hook.harness, None)
+            taken += 1
+    assert taken > 1_000
