@@ -322,6 +322,8 @@ def _ends_what_runs(state: State, draft: Draft) -> bool:
     That is the turn that runs, unless it is known to run only since later; or one by name that another
     took over from. A file tells the same end at every hook: once told, it is of no turn that runs.
     """
+    if _thread(draft) is not None:
+        return False
     turn, turn_id = _running(state), _name(draft["data"].get("turn_id"))
     left = state["past"].get(turn_id)
     if left is not None and left is not True:
@@ -470,17 +472,17 @@ def _was_told_by_another_entry(state: State, draft: Draft) -> bool:
     if str(data.get("attention_id", "")).startswith("notif-"):
         del data["attention_id"]  # Made of its moment.
     telling = [draft["type"], draft["memo"].get("thread"), draft["memo"].get("ask"), data]
-    name = hashlib.sha256(json.dumps(telling, sort_keys=True).encode()).hexdigest()[:12]
+    # Both entries are mapped by one table, so that the members stand in one order.
+    name = hashlib.sha256(json.dumps(telling).encode()).hexdigest()[:12]
     way, at_ms = -1 if draft["memo"].get("foreign") else 1, draft["at_ms"]
-    for old, (_, told_ms) in list(state["twins"].items()):
-        if abs(at_ms - told_ms) <= TWIN_MS:
-            break
-        del state["twins"][old]
-    more, told_ms = state["twins"].pop(name, (0, at_ms))
+    twins = state["twins"]
+    while twins and abs(at_ms - next(iter(twins.values()))[1]) > TWIN_MS:
+        del twins[next(iter(twins))]
+    more, told_ms = twins.pop(name, (0, at_ms))
     if abs(at_ms - told_ms) > TWIN_MS:
         more = 0
     if more + way:
-        _remember(state["twins"], name, [more + way, at_ms], MAX_TWINS)
+        _remember(twins, name, [more + way, at_ms], MAX_TWINS)
     return bool(more * way < 0)
 
 

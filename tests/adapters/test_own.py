@@ -12,7 +12,6 @@ from sessionpipe import ownfiles
 from sessionpipe.adapters import Refused, map_hook, registry
 from sessionpipe.adapters.own import parse
 from sessionpipe.adapters.values import Mistake
-from sessionpipe.hook import FORWARDED
 
 ACME = """
 harness = "acme"
@@ -68,10 +67,6 @@ def test_what_can_not_be_used_is_refused_with_its_place_and_reason(file: str, te
 
 def test_a_variable_that_the_hook_hands_on_may_be_read() -> None:
     assert read(ACME.replace('"sid"', '["sid", "$env.CODEX_HOME"]') + '[hook]\nenvironment = ["CODEX_HOME"]')
-
-
-def test_what_an_own_adapter_may_read_is_what_the_hook_hands_on() -> None:
-    assert registry.environment() <= set(FORWARDED)
 
 
 class TestFolder:
