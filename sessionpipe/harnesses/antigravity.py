@@ -74,7 +74,7 @@ def find(claimed: object, files: Files) -> Path | None:
     return files.resolve(claimed, suffix=_NAME, name_ok=lambda name: name == _NAME)
 
 
-_FORMAT = reading.Format(find, lambda opened: _Meaning(), quiet=True)
+_FORMAT = reading.Format(find, lambda opened: _Meaning(), backward=False, parting=True, quiet=True)
 
 
 def exchanges(path: str | Path | None, cursor: dict[str, Any], want: Want, files: Files) -> Reading:

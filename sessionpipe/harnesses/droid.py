@@ -97,7 +97,7 @@ def find(claimed: object, files: Files) -> Path | None:
     return files.resolve(claimed, suffix=".jsonl", name_ok=lambda name: bool(_NAME.fullmatch(name)))
 
 
-_FORMAT = reading.Format(find, lambda opened: _Meaning(), backward=False, quiet=True)
+_FORMAT = reading.Format(find, lambda opened: _Meaning(), backward=False, parting=True, quiet=True)
 
 
 def exchanges(path: str | Path | None, cursor: dict[str, Any], want: Want, files: Files) -> Reading:

@@ -32,7 +32,15 @@ from sessionpipe.harnesses.conversation import (
     Worked,
 )
 from sessionpipe.harnesses.files import Files, Opened
-from sessionpipe.harnesses.transcripts import READING_CHARS, Cursor, Exchange, Reading, Want, mark
+from sessionpipe.harnesses.transcripts import (
+    JUST_BEFORE_MS,
+    READING_CHARS,
+    Cursor,
+    Exchange,
+    Reading,
+    Want,
+    mark,
+)
 from sessionpipe.protocol import rfc3339
 
 #: How far back a first reading looks for the prompt to begin at.
@@ -107,12 +115,14 @@ def follow(
     cursor is an empty one when what came before has nothing to do with it.
     """
     known, told = Cursor.of(cursor), None
+    lost: Collection[str] = ()
     if known.fits(opened):
         start, talk = known.at, listen(known.at, known)
     else:
         # New to us, or not the file it was: what has been delivered is known by its time.
         told = known.sent_ms
-        first = begin(told or want.since_ms)
+        lost = known.said if told is None else ()
+        first = begin(told or _since(want))
         if first is None:
             return Reading([], cursor, complete=want.final)
         start, talk = first, listen(first, Cursor.of({}))
@@ -122,7 +132,14 @@ def follow(
         if talk.chars > READING_CHARS:
             whole = False
             break
-    return settle(talk, known, told, want, lambda at: mark(opened, at), whole=whole)
+    return settle(talk, known, told, want, lambda at: mark(opened, at), whole=whole, lost=lost)
+
+
+def _since(want: Want) -> int | None:
+    """When the session was first seen; where that was by an end alone, what ended just before was seen, too."""
+    if want.since_ms is not None and want.since_ms >= want.ended_ms:
+        return want.ended_ms - JUST_BEFORE_MS
+    return want.since_ms
 
 
 def settle(
@@ -133,10 +150,12 @@ def settle(
     mark_of: Callable[[int], str],
     *,
     whole: bool = True,
+    lost: Collection[str] = (),
 ) -> Reading:
     """What a listener comes to that was told everything behind ``known``; ``whole`` when it was all there is.
 
-    ``told``: exchanges asked for up to then (epoch ms) were delivered, where the cursor's place is lost.
+    ``told``: exchanges asked for up to then (epoch ms) were delivered, where the cursor's place is lost; ``lost``:
+    the last of them by the marks of its words, in a file that says no times.
     ``mark_of``: what the place of a cursor is recognised by.
     """
     ended = whole and talk.open is not None and talk.is_over(talk.open, want)
@@ -151,6 +170,8 @@ def settle(
         or (talk.open is None and not talk.over and known.delivered(want))
     )
     over = [one for one in talk.over if told is None or (one.asked_ms or 0) > told]
+    delivered = [at for at, one in enumerate(over) if {*talk.marks(one)} & {*lost}] if lost else []
+    over = over[delivered[-1] + 1 :] if delivered else over
     following = Cursor(
         at=talk.resume,
         mark=mark_of(talk.resume),
@@ -280,7 +301,8 @@ def _by_going_forward(format: Format, opened: Opened, own: int, since_ms: int) -
                 case Ended(surely=True) | Interrupted():
                     over_at = line.end
                 case Said(working=False) if format.parting:
-                    over_at = line.end
+                    # A time in whole seconds may be any within its second.
+                    over_at = line.end if step.ms % 1000 or step.ms + 999 <= since_ms else None
                 case Said() | Worked() if format.parting:
                     over_at = None
     return start if over_at is None else over_at

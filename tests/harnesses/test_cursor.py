@@ -44,6 +44,19 @@ def test_a_session_first_seen_in_its_middle_begins_at_the_last_prompt(tmp_path: 
     assert [each.user for each in reading.exchanges] == ["Again"]
 
 
+def test_a_file_that_was_made_anew_tells_nothing_again(tmp_path: Path) -> None:
+    file = tmp_path / f"{NAME}.jsonl"
+    lines = FIXTURES[-1].with_name("turns.jsonl").read_bytes().splitlines(keepends=True)
+    file.write_bytes(b"".join(lines[:4]))
+    cursor = exchanges(file, {}, Want(None, False, 5, 10), Files()).cursor
+    file.write_bytes(b"".join(lines[2:4]))
+    again = exchanges(file, cursor, Want(None, True, 5, 20), Files())
+    assert again.exchanges == []
+    file.write_bytes(b"".join([lines[0], *lines[2:4], *lines[6:]]))
+    reading = exchanges(file, cursor, Want(None, True, None, 20), Files())
+    assert [each.user for each in reading.exchanges] == ["Again"]
+
+
 @pytest.mark.parametrize("name", ["notes.txt", "a b.jsonl", "-x.jsonl", f"{'x' * 200}.jsonl"])
 def test_only_a_file_that_it_would_write_is_opened(name: str, tmp_path: Path) -> None:
     assert find(str(tmp_path / name), Files()) is None

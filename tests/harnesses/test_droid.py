@@ -35,6 +35,17 @@ def test_looking_after_every_few_bytes_gives_each_exchange_once(fixture: Path, t
     recorded_transcripts.check_growing(fixture, tmp_path, settled)
 
 
+def test_a_resumed_sessions_past_is_not_told(tmp_path: Path) -> None:
+    file = tmp_path / f"{NAME}.jsonl"
+    file.write_bytes(FIXTURES[0].with_suffix(".jsonl").read_bytes())
+    resumed_ms = 1_796_000_010_000
+    reading = exchanges(file, {}, Want(None, True, resumed_ms, 2**52), Files())
+    assert [each.user for each in reading.exchanges] == ["And test it"]
+    # Within the second of its last words it may still have been at it.
+    reading = exchanges(file, {}, Want(None, True, 1_796_000_006_500, 2**52), Files())
+    assert [each.user for each in reading.exchanges] == ["Build it", "And test it"]
+
+
 def test_while_it_is_written_nothing_is_over(tmp_path: Path) -> None:
     file = tmp_path / f"{NAME}.jsonl"
     file.write_bytes(b"".join(FIXTURES[0].with_suffix(".jsonl").read_bytes().splitlines(keepends=True)[:8]))
