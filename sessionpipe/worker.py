@@ -240,6 +240,12 @@ class Worker:
 
     def machine(self) -> str | None:
         """The name of this machine; None while the config that may name it cannot be read."""
+        if self._config is None and self._config_seen == ():
+            # Jobs come before sinks: the first ones of a worker are of this machine too.
+            from sessionpipe.config import ConfigError, load
+
+            with contextlib.suppress(ConfigError):
+                self._config = load(self._config_file.parent)
         if self._config is None:
             return None
         return self._config.machine_name or os.uname().nodename

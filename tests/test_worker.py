@@ -346,6 +346,17 @@ class TestParts:
         assert trouble.add(OSError("other")) == (parts.TROUBLE_S[0], "OSError('other'); tried again in 1 s")
 
 
+def test_the_first_jobs_of_a_worker_are_of_this_machine_too(bench: Bench) -> None:
+    bench.config.mkdir()
+    (bench.config / "config.toml").write_text('[machine]\nname = "studio"\n')
+    bench.hook()
+    wait_for(bench.prompts, "the job")
+    outbox = Outbox.open(bench.state.outbox)
+    events = [json.loads(row.body) for row in outbox.read(0, 100)]
+    outbox.close()
+    assert [event["session"].get("machine") for event in events] == ["studio"] * len(events)
+
+
 def test_of_two_workers_at_once_each_job_is_recorded_once(bench: Bench) -> None:
     """The lock file was removed under the first, so that a second one got the lock too."""
     for _ in range(200):
