@@ -179,8 +179,8 @@ def _serve(
             " is a receiver running already? Else choose another with --port"
         ) from None
     url = place.address(listener.getsockname()[1])
-    token = f"--token-file {shlex.quote(str(token_file))}"
-    signed = "" if secret_file is None else f" --secret-file {shlex.quote(str(secret_file.absolute()))}"
+    token = f"--token-file {_typed(token_file)}"
+    signed = "" if secret_file is None else f" --secret-file {_typed(secret_file.absolute())}"
     settings = Settings(
         max_tier=max_tier,
         url=url,
@@ -195,9 +195,11 @@ def _serve(
         click.echo("           (the link lets its reader in; keep it to yourself)")
         click.echo(f"A sink:    {settings.connect}")
         if made:
-            click.echo(f"Its token, made now and kept in {token_file}, for a sink elsewhere:")
-            click.echo(f"           {token_file.read_text().strip()}")
-        click.echo(f"It takes events up to tier {max_tier}, and keeps them in {db}. Ctrl-c ends it.")
+            click.echo(f"Its token: {token_file.read_text().strip()}")
+            click.echo(
+                f"           (made now and kept in {_typed(token_file)}; for a sink on another machine)"
+            )
+        click.echo(f"It takes events up to tier {max_tier}, and keeps them in {_typed(db)}. Ctrl-c ends it.")
         if place.host not in LOOPBACK:
             click.echo(
                 "Other machines can connect. Without TLS in front, anyone on the way can read along.",
@@ -210,6 +212,14 @@ def _serve(
     finally:
         listener.close()
         store.close()
+
+
+def _typed(path: Path) -> str:
+    """A path as a person types it in a shell."""
+    from sessionpipe.cli.render import tilde
+
+    short = tilde(str(path))
+    return short if short.startswith("~/") and shlex.quote(short[2:]) == short[2:] else shlex.quote(str(path))
 
 
 def _secret(path: Path) -> str:
