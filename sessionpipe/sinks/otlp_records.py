@@ -8,6 +8,7 @@ machine or the process is added.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -26,8 +27,11 @@ SCOPE = "sessionpipe"
 SCHEMA_URL = "https://opentelemetry.io/schemas/1.44.0"
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-#: What an integer of protobuf holds; beyond it a number is a double.
+#: What an integer of protobuf holds; beyond it a number is a double, and beyond that its digits.
 _LEAST, _MOST = -(1 << 63), (1 << 63) - 1
+_MOST_DOUBLE = int(sys.float_info.max)
+#: The last nanosecond that a time of protobuf holds, in the year 2554.
+_LAST_NS = (1 << 64) - 1
 #: How many containers deep a body is structured; what is deeper is in it as JSON text. Parsers of protobuf
 #: commonly refuse 100 messages within each other, and a table within a table is three.
 _DEEPEST = 24
@@ -207,8 +211,10 @@ def _fill(into: AnyValue, value: Any, depth: int) -> None:
         into.bool_value = value
     elif kind is int and _LEAST <= value <= _MOST:
         into.int_value = value
-    elif kind is int or kind is float:
+    elif kind is float or (kind is int and -_MOST_DOUBLE <= value <= _MOST_DOUBLE):
         into.double_value = value
+    elif kind is int:
+        into.string_value = msgspec.json.encode(value).decode()
     elif kind is dict or kind is list:
         if depth >= _DEEPEST:
             into.string_value = _text(msgspec.json.encode(value).decode())
@@ -232,9 +238,10 @@ def _text(text: str) -> str:
 
 
 def _nanoseconds(time: Any) -> int:
-    """An event's time in nanoseconds since the epoch; 0, which is "unknown", where it has none."""
+    """An event's time in nanoseconds since the epoch; 0, which is "unknown", where it has none that fits."""
     try:
         at = datetime.fromisoformat(time)
-        return max(0, (at - _EPOCH) // timedelta(microseconds=1) * 1000)
+        since = (at - _EPOCH) // timedelta(microseconds=1) * 1000
+        return since if 0 <= since <= _LAST_NS else 0
     except (TypeError, ValueError):
         return 0
