@@ -176,7 +176,7 @@ def test_a_byte_order_mark_is_no_part_of_a_payload(name: str, event: str) -> Non
     assert mapped(name, event, b"\xef\xbb\xbf" + data) == mapped(name, event, data)
 
 
-@pytest.mark.parametrize("data", [b"null", b"[]", b'"x"', b"7", b"", b"{", b"\xff\xfe", b"[" * 100_000])
+@pytest.mark.parametrize("data", [b"null", b"[]", b'"x"', b"7", b"", b"{", b"\xff\xfe", b"[" * 5_000])
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_no_object_is_refused_with_a_reason(name: str, data: bytes) -> None:
     for event in registry.table(name)["events"]:
@@ -188,11 +188,10 @@ def test_what_is_no_object_is_refused_with_a_reason(name: str, data: bytes) -> N
 
 @pytest.mark.parametrize("name", NAMES)
 def test_nesting_without_end_is_survived(name: str) -> None:
+    deep = '{"a":' * 5_000 + "1" + "}" * 5_000
     for event in registry.table(name)["events"]:
-        body = json.dumps({**sound(name, event), "deep": "@"}).replace(
-            '"@"', '{"a":' * 50_000 + "1" + "}" * 50_000
-        )
-        check(mapped(name, event, body.encode()))
+        payload = json.dumps({**sound(name, event), "deep": "@"}).replace('"@"', deep)
+        check(mapped(name, event, payload.encode()))
 
 
 def emissions(name: str, wanted: set[str]) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -21,14 +21,14 @@ _READERS = [name for name in registry.names() if harnesses.get(name).missed is n
 _NAMED = "transcript_path"
 
 
-def named(harness: str) -> Hook:
-    """The last hook of some scenario that names a transcript whose contents we have."""
+def named(harness: str) -> Hook | None:
+    """The last hook of some scenario that names a transcript, if any of the harness's does."""
     for scenario in scenarios():
         if scenario.parent.name == harness:
             for hook in reversed(list(hooks(scenario))):
                 if hook.stdin and isinstance(json.loads(hook.stdin).get(_NAMED), str):
                     return hook
-    pytest.skip("no payload of it names a transcript")
+    return None
 
 
 def job(hook: Hook, transcript: Path) -> Job:
@@ -61,12 +61,11 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return sizes
 
 
-@pytest.mark.parametrize("harness", _READERS)
+@pytest.mark.parametrize("hook", list(filter(None, map(named, _READERS))), ids=lambda hook: hook.harness)
 def test_a_burst_of_hooks_reads_a_file_once_and_then_what_is_new(
-    harness: str, tmp_path: Path, read: list[int]
+    hook: Hook, tmp_path: Path, read: list[int]
 ) -> None:
-    hook = named(harness)
-    (like, *_) = sorted((data_dir("conformance") / "transcripts" / harness).glob("*.jsonl"))
+    (like, *_) = sorted((data_dir("conformance") / "transcripts" / hook.harness).glob("*.jsonl"))
     lines = like.read_bytes().splitlines(keepends=True)
     file = tmp_path / Path(json.loads(hook.stdin)[_NAMED]).name
     # Some MiB of a session: reading them at every hook would be what a burst can't bear.
