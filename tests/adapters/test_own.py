@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,9 @@ from sessionpipe import ownfiles
 from sessionpipe.adapters import Refused, map_hook, registry
 from sessionpipe.adapters.own import parse
 from sessionpipe.adapters.values import Mistake
+from sessionpipe.install.own import mistake, tried
+from sessionpipe.install.targets import Target
+from sessionpipe.paths import data_dir
 
 ACME = """
 harness = "acme"
@@ -63,6 +67,14 @@ def test_a_table_like_the_shipped_ones_is_one() -> None:
 def test_what_can_not_be_used_is_refused_with_its_place_and_reason(file: str, text: str, reason: str) -> None:
     with pytest.raises(Mistake, match=reason):
         read(text, file)
+
+
+def test_the_guides_example_is_one() -> None:
+    (example,) = re.findall(r"```toml\n(.*?)```", (data_dir("adapters") / "README.md").read_text(), re.DOTALL)
+    found = parse("acme.toml", example, shipped=registry.names(), forwarded=registry.environment())
+    place = Target("acme", tuple(found.table["events"]), found.table["install"])
+    assert mistake(found.table, place.table) is None
+    assert tried(place) is None
 
 
 def test_a_variable_that_the_hook_hands_on_may_be_read() -> None:
