@@ -11,6 +11,7 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -56,6 +57,12 @@ def run(machine: Machine, *words: str, **env: str) -> subprocess.CompletedProces
         timeout=120,
         check=False,
     )
+
+
+def told(machine: Machine) -> list[dict[str, Any]]:
+    """Every event that the jobs and the agents' files come to, in order."""
+    machine.sessionpipe("flush")
+    return machine.events()
 
 
 def events(machine: Machine) -> list[str]:

@@ -1,8 +1,8 @@
 """A model on loopback that says what a script tells it: the real agents talk to it, and to nobody else.
 
 A script is a list of turns, one for each request. A turn is a text to say, or a tool call as
-``(tool, arguments)``; to Pi also a :class:`Held` text, or the status of a failure. It is spoken in the
-three dialects the agents use: chat completions (Pi), responses (Codex) and messages (Claude Code).
+``(tool, arguments)``, a :class:`Held` text, or the status of a failure. It is spoken in the dialects the
+agents use: chat completions (Pi), responses (Codex), messages (Claude Code) and Gemini's own.
 """
 
 from __future__ import annotations
@@ -74,6 +74,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._speak(body, _responses, named=True)
         elif path.endswith("/messages") and body.get("stream"):
             self._speak(body, _messages, named=True)
+        elif path.endswith(":streamGenerateContent"):
+            self._speak(body, _generate, named=False, closed=False)
         else:
             self._answer({"input_tokens": 1} if "count_tokens" in path else {}, 200)
 
@@ -89,7 +91,12 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(text)
 
     def _speak(
-        self, body: dict[str, Any], dialect: Callable[[Said], list[dict[str, Any]]], *, named: bool
+        self,
+        body: dict[str, Any],
+        dialect: Callable[[Said], list[dict[str, Any]]],
+        *,
+        named: bool,
+        closed: bool = True,
     ) -> None:
         turn = self.server.turn(body)
         if isinstance(turn, int):
@@ -100,7 +107,7 @@ class _Handler(BaseHTTPRequestHandler):
         for event in dialect(turn)[: 1 if held else None]:
             text += f"event: {event['type']}\n" if named else ""
             text += f"data: {json.dumps(event)}\n\n"
-        text += "" if named or held else "data: [DONE]\n\n"
+        text += "data: [DONE]\n\n" if closed and not named and not held else ""
         self.send_response(200)
         self.send_header("content-type", "text/event-stream")
         self.send_header("connection", "close")
@@ -178,3 +185,15 @@ def _messages(turn: Said) -> list[dict[str, Any]]:
         {"type": "message_delta", "delta": {"stop_reason": stop, "stop_sequence": None}, "usage": usage},
         {"type": "message_stop"},
     ]
+
+
+def _generate(turn: Said) -> list[dict[str, Any]]:
+    def chunk(part: dict[str, Any], **more: Any) -> dict[str, Any]:
+        candidate = {"index": 0, "content": {"role": "model", "parts": [part]}, **more}
+        usage = {"promptTokenCount": 1, "candidatesTokenCount": 1, "totalTokenCount": 2}
+        return {"candidates": [candidate], "usageMetadata": usage, "modelVersion": "made-up"}
+
+    if isinstance(turn, str):
+        return [chunk({"text": turn}), chunk({"text": ""}, finishReason="STOP")]
+    tool, arguments = turn
+    return [chunk({"functionCall": {"name": tool, "args": arguments}}, finishReason="STOP")]

@@ -54,7 +54,7 @@ def trust(folder: Path) -> None:
             file.write(f'[hooks.state.{name}]\ntrusted_hash = "{digest}"\n')
 
 
-def run(machine: Machine, **env: str) -> str:
+def run(machine: Machine, *, fails: bool = False, **env: str) -> str:
     program = agents.program("SESSIONPIPE_TEST_CODEX", "codex")
     done = agents.run(
         machine,
@@ -64,7 +64,7 @@ def run(machine: Machine, **env: str) -> str:
         SHELL="/bin/sh",
         **env,
     )
-    assert done.returncode == 0, done.stderr
+    assert (done.returncode != 0) == fails, done.stderr
     return done.stdout
 
 
@@ -128,3 +128,39 @@ def test_what_codex_made_of_its_settings_stays_and_ours_goes(machine: Machine, c
     machine.sessionpipe("uninstall", "codex")
     assert (codex / "config.toml").read_text() == after.replace(ours, "")
     assert not (codex / "hooks.json").exists()
+
+
+def summary(machine: Machine) -> list[tuple[object, ...]]:
+    """How turns ended, and what was said in them."""
+    found: list[tuple[object, ...]] = []
+    for event in agents.told(machine):
+        data = event["data"]
+        if event["type"] == "turn.ended":
+            found.append((event["type"], data["reason"], data.get("error")))
+        elif event["type"] == "turn.transcript":
+            found.append((event["type"], data["user"], data["assistant"]))
+    return found
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+def test_what_was_said_is_told_from_the_rollout(machine: Machine, codex: Path, trusted: bool) -> None:
+    with model(("exec_command", {"cmd": "echo hello"}), "All done.") as server:
+        configure(machine, codex, server)
+        if trusted:
+            trust(codex)
+        run(machine, SESSIONPIPE_NO_WORKER="1")
+    wait_for(lambda: "notify" in agents.events(machine), "the notify program's job")
+    assert summary(machine) == [("turn.ended", "stop", None), ("turn.transcript", "Say it", "All done.")]
+    session = machine.events()[0]["session"]
+    assert (session["title"], session["attended"]) == ("Say it", False)
+
+
+def test_a_turn_that_the_api_refused_is_learnt_from_the_rollout(machine: Machine, codex: Path) -> None:
+    with model(400, 400) as server:
+        configure(machine, codex, server)
+        trust(codex)
+        run(machine, fails=True, SESSIONPIPE_NO_WORKER="1")
+    assert agents.events(machine) == ["SessionStart", "UserPromptSubmit", "SessionEnd"]
+    (ended, said) = summary(machine)
+    assert ended[:2] == ("turn.ended", "error")
+    assert said == ("turn.transcript", "Say it", "")

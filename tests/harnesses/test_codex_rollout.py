@@ -288,6 +288,16 @@ class TestTheEnd:
         reading = exchanges(script.write(tmp_path), {}, Want(None, True, since, NEVER), Files())
         assert said_in(reading) == [("new", "answer too")]
 
+    def test_of_a_session_first_seen_by_an_end_that_turn_is_told(
+        self, script: Script, tmp_path: Path
+    ) -> None:
+        script.turn("old", "answer")
+        script.now += 60_000
+        script.turn("new", "answer too")
+        notified = script.now + 30
+        want = Want(digest("answer too"), False, notified, notified)
+        assert said_in(exchanges(script.write(tmp_path), {}, want, Files())) == [("new", "answer too")]
+
     def test_a_session_seen_in_the_middle_of_a_turn_begins_at_its_prompt(
         self, script: Script, tmp_path: Path
     ) -> None:

@@ -55,7 +55,7 @@ def test_there_are_fixtures() -> None:
 class Script:
     """A chat as Gemini CLI would write it, a second between messages."""
 
-    now: int = 1_795_975_000_000
+    now: int = 1_795_975_000_120
     lines: list[bytes] = field(default_factory=list)
     said: list[tuple[str, str]] = field(default_factory=list)
 
