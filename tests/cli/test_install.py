@@ -58,6 +58,16 @@ def test_a_file_left_alone_fails_in_one_line_after_its_reason(run: Any, claude: 
         assert done.stderr.count("\n") == 1
 
 
+def test_a_place_that_another_makes_good_for_is_said_and_is_no_failure(run: Any) -> None:
+    folder = Path.home() / ".codex"
+    folder.mkdir()
+    (folder / "config.toml").write_text('notify = ["bell"]\n')
+    done = run("install")
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert 'skipped: its "notify" is taken' in done.stdout
+    assert (folder / "config.toml").read_text() == 'notify = ["bell"]\n'
+
+
 def test_a_dry_run_prints_the_diff_and_says_so(run: Any, claude: Path) -> None:
     claude.write_text('{"a": "\\u001b[31m"}\n')
     done = run("install", "--dry-run", "claude-code")

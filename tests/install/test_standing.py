@@ -145,6 +145,13 @@ def test_a_program_of_the_person_s_is_no_fault(person: Person) -> None:
     assert [state(person, "codex", index).state for index in (0, 1)] == ["needs trust", "skipped"]
 
 
+def test_a_variable_may_say_where_the_machine_s_settings_are(person: Person, tmp_path: Path) -> None:
+    (tmp_path / "system.json").write_text('{"hooksConfig": {"enabled": false}}')
+    person.env["GEMINI_CLI_SYSTEM_SETTINGS_PATH"] = str(tmp_path / "system.json")
+    person.install("gemini-cli")
+    assert "this machine's own settings" in state(person, "gemini-cli").why
+
+
 def test_a_switch_that_a_machine_s_manager_set_is_found(
     person: Person, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
