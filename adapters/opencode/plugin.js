@@ -111,7 +111,7 @@ const EVENTS = {
     const session = know({ id: sessionID });
     const { command, filepath, url } = metadata ?? {};
     const pattern = Array.isArray(patterns) ? patterns[0] : undefined;
-    const named = session.calls.get(tool?.callID)?.tool;
+    const named = session.tools.get(tool?.callID);
     tell(type, session, { ask: { id, tool: named ?? permission, input: { command, path: filepath, url, pattern } } });
   },
   "permission.replied": replied,
@@ -172,18 +172,20 @@ function failure({ name, data }) {
 
 // OpenCode says of a call again and again how it is; here it starts once and ends once.
 function called(session, part, type) {
-  const { callID, tool, state: now } = part;
+  const { id, callID, tool, state: now } = part;
   const { start, end, compacted } = now.time ?? {};
   // Of an old call it is said that its output was dropped; of a forked session, all that was copied.
   if (compacted || (end ?? start) < session.since) return;
-  let call = session.calls.get(callID);
+  // By its part's id: a model may give a call an id that it gave another one before.
+  let call = session.calls.get(id);
   if (!call) {
     // A command that the person ran is no call.
     if (!session.running) return;
-    session.calls.set(callID, (call = {}));
+    session.calls.set(id, (call = {}));
     forget(session.calls, CALLS);
   }
-  call.tool = tool;
+  session.tools.set(callID, tool);
+  forget(session.tools, CALLS);
   if (call.ended || now.status === "pending") return;
   const metadata = Object(now.metadata);
   const told = { tool, callID, status: now.status, input: now.input };
@@ -196,12 +198,12 @@ function called(session, part, type) {
     told.again = call.started;
     call.started = true;
     call.agent = Boolean(told.agent);
-    session.open.add(callID);
+    session.open.add(id);
     tell(type, session, { part: told });
     return;
   }
   call.ended = true;
-  session.open.delete(callID);
+  session.open.delete(id);
   told.ms = end - start;
   told.output = now.output;
   told.error = problem(part, metadata);
@@ -220,7 +222,7 @@ function problem({ tool, state: { status, error, output, input } }, metadata) {
 function know(info) {
   let session = state.sessions.get(info.id);
   if (!session) {
-    session = { id: info.id, calls: new Map(), open: new Set(), queued: [] };
+    session = { id: info.id, calls: new Map(), tools: new Map(), open: new Set(), queued: [] };
     state.sessions.set(info.id, session);
     forget(state.sessions, SESSIONS);
   }

@@ -176,10 +176,13 @@ def _read(found: Look, stored: dict[str, Any], want: Want) -> Reading | None:
                         break
                 turn = _Turn("\n\n".join(_texts(found, message.id))[:SIDE_CHARS], message.ms)
         elif message.role == "assistant" and not message.hidden:
+            texts = _texts(found, message.id)
+            if turn is None and not texts:
+                continue  # A command that the person ran, for one, is answered by its output alone.
             # Nobody of ours saw what it answers, or the harness asked by itself.
             turn = turn or _Turn("", message.ms)
             turn.answers.append(message)
-            for text in _texts(found, message.id):
+            for text in texts:
                 turn.assistant.add(text)
             turn.at_ms = message.done_ms if isinstance(message.done_ms, int) else message.ms
         place = _Cursor(message.ms, message.id, cursor.last)

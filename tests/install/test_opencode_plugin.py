@@ -103,7 +103,14 @@ def call(call_id: str, status: str, tool: str = "bash", **state: Any) -> dict[st
     at = line["at_ms"]
     time = {"start": at} if status in ("running", "pending") else {"start": at, "end": at}
     whole = {"status": status, "time": time, "input": {}, **state}
-    part = {"type": "tool", "sessionID": SESSION, "callID": call_id, "tool": tool, "state": whole}
+    part = {
+        "type": "tool",
+        "id": f"prt_{call_id}",
+        "sessionID": SESSION,
+        "callID": call_id,
+        "tool": tool,
+        "state": whole,
+    }
     line["stdin"]["input"]["event"]["properties"]["part"] = part
     return line
 
@@ -300,6 +307,15 @@ def test_a_call_starts_once_and_ends_once(stage: Stage) -> None:
     states = ["pending", "running", "running", "completed", "completed", "running"]
     calls = stage.play_lines([prompt("a"), *[call("1", status) for status in states], idle()])
     assert gist(calls)[1:-1] == ["message.part.updated a 1 running", "message.part.updated a 1 completed"]
+
+
+def test_two_calls_may_go_by_one_id(stage: Stage) -> None:
+    first, second = (call("1", "running") for _ in range(2))
+    second["stdin"]["input"]["event"]["properties"]["part"]["id"] = "prt_other"
+    lines = [prompt("a"), first, second]
+    for line in lines[1:]:
+        line["stdin"]["input"]["event"]["properties"]["part"]["state"]["time"]["start"] = AT * 2
+    assert gist(stage.play_lines(lines))[1:] == ["message.part.updated a 1 running"] * 2
 
 
 def test_a_subagent_is_told_when_it_is_made(stage: Stage) -> None:
