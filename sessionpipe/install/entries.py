@@ -90,8 +90,9 @@ def strip(text: str, target: Target, memory: Memory | None) -> str:
     if document.root.kind != "object":
         return text
     _drop(document, target, (), memory)
-    for place, value in reversed(list(_leaves(target.beside))):
-        _unmake(document, place, value, target, memory)
+    if memory is not None or document.text != text:
+        for place, value in reversed(list(_leaves(target.beside))):
+            _unmake(document, place, value, target, memory)
     if memory is not None and memory.blank_file is not None and not document.root.items:
         return memory.blank_file
     return document.text

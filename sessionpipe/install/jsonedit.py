@@ -94,8 +94,7 @@ class Document:
         elif last and "," in self._source.bare[slice(*foot)]:
             self._splice(before, after, _joined(self.text[slice(*head)], self._without_comma(foot)))
         elif index:
-            foot_text = self.text[slice(*foot)]
-            self._splice(before, after, _joined(self._without_comma(head), foot_text))
+            self._splice(before, after, _joined(self._without_comma(head), self.text[slice(*foot)]))
         else:
             self._splice(item.at, after, self._without_comma(foot).lstrip(_BLANK))
 

@@ -198,6 +198,13 @@ def test_what_others_add_to_the_file_meanwhile_stays(target: Target) -> None:
     assert left == {**wanted, "fresh": 1}
 
 
+@given(real_files())
+def test_where_nothing_of_ours_is_nothing_is_taken_out(case: tuple[str, Target]) -> None:
+    text, target = case
+    if text.strip(" \t\r\n"):
+        assert strip(text, target, None) == text
+
+
 def test_groups_carry_a_matcher_only_where_the_adapter_wants_one() -> None:
     merged = json.loads(merge("{}", GROUPS, LAUNCHER, Memory()))
     assert merged["hooks"]["PreToolUse"] == [
