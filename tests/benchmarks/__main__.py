@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 
-from tests.benchmarks import delivery, hook, ingest, intake, journal, redaction
+from tests.benchmarks import delivery, hook, ingest, intake, journal, received, redaction
 
 BENCHMARKS = {
     "hook": hook.run,
     "redaction": redaction.run,
     "intake": intake.run,
     "delivery": delivery.run,
+    "receiver": received.run,
     "ingest": ingest.run,
     "journal": journal.run,
 }
