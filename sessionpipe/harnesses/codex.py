@@ -43,7 +43,7 @@ from sessionpipe.harnesses.files import Files, Opened
 from sessionpipe.harnesses.git import spell_remote
 from sessionpipe.harnesses.history import Past, glimpse, listed
 from sessionpipe.harnesses.tail import Tail
-from sessionpipe.harnesses.titles import first_ask
+from sessionpipe.harnesses.titles import first_ask, titled
 from sessionpipe.protocol import rfc3339
 
 Draft = dict[str, Any]
@@ -52,6 +52,8 @@ Draft = dict[str, Any]
 # of other calls may have pushed it.
 _TAILS = (64 << 10, 4 << 20)
 _LOGIN = 1 << 20
+# How many threads' names are remembered, the last ones.
+_NAMED = 4096
 _ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 
@@ -72,9 +74,9 @@ class Head(NamedTuple):
 
 
 def facts(draft: Draft, context: Context, files: Files) -> dict[str, Any]:
-    """The session as Codex's files know it: ``account_id``, ``title`` (first-ask), ``attended``, ``version``.
+    """The session as Codex's files know it: ``account_id``, ``attended``, ``version``, ``title``.
 
-    The model is in every payload, and a name of the session's own is nowhere.
+    The title is its name in Codex's index, else the first ask. The model is in every payload.
     """
     found: dict[str, Any] = {}
     if account := _account(context, files):
@@ -94,12 +96,58 @@ def facts(draft: Draft, context: Context, files: Files) -> dict[str, Any]:
             found["attended"] = latest.attended
     if draft["session"].get("title"):
         return found
+    name = _name(draft["session"]["id"], context, files) if draft["type"] in _TELLING else None
     first = head.asked if head else None
     prompt = memo.get("prompt")
     if first is None and (head is None or head.is_whole) and isinstance(prompt, str) and is_ask(prompt):
         # The rollout holds the first prompt only after its hook ran.
         first = prompt
-    return found | first_ask(first or "")
+    return found | _title(name, first)
+
+
+def _title(name: str | None, first: str | None) -> dict[str, str]:
+    """A thread is named by its first prompt until Codex has found a title, or the person gives it another.
+
+    Which of the two it was the index doesn't say; so no title passes for the person's.
+    """
+    asked = first_ask(first or "")
+    named = titled(name, "harness")
+    return asked if named.get("title") == asked.get("title") else named or asked
+
+
+class Names(Tail):
+    """What Codex's ``session_index.jsonl`` says the threads are called, the last word on each."""
+
+    SAYING = (b'"thread_name"',)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.of: dict[str, str] = {}
+
+    def see(self, line: bytes) -> None:
+        told = jsonl.decode(line, _NAMES)
+        if told and isinstance(told.id, str) and isinstance(told.thread_name, str):
+            self.of.pop(told.id, None)
+            self.of[told.id] = told.thread_name
+            if len(self.of) > _NAMED:
+                self.of.pop(next(iter(self.of)))
+
+
+class _Name(msgspec.Struct):
+    id: Any = None
+    thread_name: Any = None
+
+
+_NAMES = msgspec.json.Decoder(_Name)
+
+
+def _name(thread: str, context: Context, files: Files) -> str | None:
+    index = f"{_home(context)}/session_index.jsonl"
+    names = files.learn(index, "codex.names", lambda _: Names(), per="file")
+    if names is None:
+        return None
+    names.catch_up(files.open(index))
+    return names.of.get(thread)
 
 
 def _rollout(memo: dict[str, Any], files: Files) -> Path | None:
@@ -323,14 +371,14 @@ def history(context: Context, since_ms: int, files: Files) -> Iterable[Past]:
     by_day = listed(f"{home}/sessions", r"\d{4}", r"\d\d", r"\d\d", _ROLLOUT, since_ms=since_ms)
     seen: set[str] = set()
     for rollout in chain(by_day, listed(f"{home}/archived_sessions", _ROLLOUT, since_ms=since_ms)):
-        past = _past(rollout.path, files)
+        past = _past(rollout.path, context, files)
         # A rollout may lie there compressed and not.
         if past and past.session_id not in seen:
             seen.add(past.session_id)
             yield past
 
 
-def _past(rollout: Path, files: Files) -> Past | None:
+def _past(rollout: Path, context: Context, files: Files) -> Past | None:
     opened = open_rollout(rollout, files)
     if opened is None:
         return None
@@ -348,7 +396,7 @@ def _past(rollout: Path, files: Files) -> Past | None:
         "model": model,
         "branch": _string(git.get("branch")),
         "repo": spell_remote(remote) if remote else None,
-        **first_ask(head.asked),
+        **_title(_name(thread, context, files), head.asked),
     }
     known = {name: value for name, value in block.items() if value is not None}
     return Past(thread, started, max(started, seen.last_ms or 0), seen.turns, known, head.version)

@@ -200,14 +200,20 @@ _THREADS = ("thread_id", "conversation_id", "session_id")
 
 def header(opened: Opened) -> dict[str, Any]:
     """The ``session_meta`` that a rollout begins with; empty when it doesn't."""
-    first = next(iter(jsonl.forward(opened)), None)
+    first = _first(opened)
     read = jsonl.decode(first.data, DECODER) if first else None
     meta = read.payload if read and read.type == "session_meta" else None
     return meta if isinstance(meta, dict) else {}
 
 
+def _first(opened: Opened) -> jsonl.Line | None:
+    return next(iter(jsonl.forward(opened)), None)
+
+
 def own(opened: Opened) -> int | None:
     """Where a thread's own lines begin, behind what it copied of its parent; None while that is not written."""
+    if _first(opened) is None:
+        return None
     meta = header(opened)
     thread = meta.get("id")
     if meta.get("forked_from_id") is None or not isinstance(thread, str):

@@ -167,6 +167,48 @@ def test_a_name_the_session_has_stays(home: Home) -> None:
     assert facts(draft, home.context, home.files) == {"version": "0.171.0"}
 
 
+class TestNames:
+    def index(self, home: Home, *names: tuple[object, object]) -> None:
+        lines = [
+            json.dumps({"id": thread, "thread_name": name, "updated_at": "2026-11-29T18:01:12Z"})
+            for thread, name in names
+        ]
+        file = home.root / ".codex" / "session_index.jsonl"
+        file.write_text("".join(line + "\n" for line in lines))
+
+    def test_a_threads_name_is_the_harnesss_title(self, home: Home) -> None:
+        home.begins().is_asked("Fix")
+        self.index(home, (PARENT, "Another"), (ID, "Old name"), (ID, "Mend the\nparser"))
+        told = home.tells()
+        assert (told["title"], told["title_source"]) == ("Mend the parser", "harness")
+
+    def test_a_name_that_is_the_first_prompt_is_none(self, home: Home) -> None:
+        home.begins().is_asked("Fix\nit")
+        self.index(home, (ID, "Fix it"))
+        assert home.tells()["title_source"] == "first-ask"
+
+    def test_a_name_that_changes_is_seen(self, home: Home) -> None:
+        home.begins().is_asked("Fix")
+        self.index(home, (ID, "Mend"))
+        assert home.tells()["title"] == "Mend"
+        self.index(home, (ID, "Mend"), (ID, "Mend it"))
+        assert home.tells()["title"] == "Mend it"
+
+    def test_names_of_threads_before_us_are_known(self, home: Home) -> None:
+        folder = home.root / ".codex" / "sessions" / "2026" / "11" / "29"
+        folder.mkdir(parents=True)
+        TestHistory().put(folder)
+        self.index(home, (ID, "Mend"))
+        (past,) = history(home.context, 0, home.files)
+        assert (past.block["title"], past.block["title_source"]) == ("Mend", "harness")
+
+    @pytest.mark.parametrize("name", [(ID, None), (ID, 7), (7, "x"), (ID, ""), (PARENT, "Another")])
+    def test_what_is_no_name_is_none(self, home: Home, name: tuple[object, object]) -> None:
+        home.begins().is_asked("Fix")
+        self.index(home, name)
+        assert home.tells()["title"] == "Fix"
+
+
 def test_the_account_is_an_id_and_nothing_else_of_the_login(home: Home) -> None:
     login = {
         "OPENAI_API_KEY": None,

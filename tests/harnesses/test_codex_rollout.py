@@ -226,6 +226,18 @@ class TestForks:
         reading = exchanges(file, reading.cursor, Want(digest("mine"), False, None, fork.now), Files())
         assert (said_in(reading), reading.complete) == ([("my own", "mine")], True)
 
+    def test_a_file_whose_beginning_is_not_written_yet_is_no_conversation(
+        self, fork: Script, tmp_path: Path
+    ) -> None:
+        file = tmp_path / NAME
+        file.write_bytes(fork.lines[0][:40])
+        reading = exchanges(file, {}, Want(None, False, None, fork.now), Files())
+        assert reading == Reading([], {}, complete=False)
+        fork.turn("my own", "mine").write(tmp_path)
+        assert said_in(exchanges(file, reading.cursor, Want(None, True, None, NEVER), Files())) == [
+            ("my own", "mine")
+        ]
+
     def test_a_session_seen_from_its_middle_does_not_reach_into_the_copy(
         self, fork: Script, tmp_path: Path
     ) -> None:
@@ -246,6 +258,21 @@ class TestForks:
         script.thread = PARENT
         script.completes("UserMessage", content=[{"type": "text", "text": "another's"}])
         assert said_in(whole(script.write(tmp_path))) == [("ask", "answer")]
+
+
+@pytest.mark.parametrize(
+    "mangle",
+    [
+        lambda text: b"\xef\xbb\xbf" + text,
+        lambda text: text.replace(b"\n", b"\r\n"),
+        lambda text: text.replace(b"\n", b"\n\n"),
+    ],
+    ids=["byte order mark", "CRLF", "empty lines"],
+)
+def test_a_rollout_that_looks_a_little_different_is_read(script: Script, tmp_path: Path, mangle: Any) -> None:
+    file = script.turn("ask", "answer").write(tmp_path)
+    file.write_bytes(mangle(file.read_bytes()))
+    assert said_in(whole(file)) == [("ask", "answer")]
 
 
 # --- the end that is awaited --------------------------------------------------------------------------

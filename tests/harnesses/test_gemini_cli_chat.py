@@ -242,6 +242,21 @@ def test_a_resumed_session_begins_behind_its_past(script: Script, tmp_path: Path
 
 
 @pytest.mark.parametrize(
+    "mangle",
+    [
+        lambda text: b"\xef\xbb\xbf" + text,
+        lambda text: text.replace(b"\n", b"\r\n"),
+        lambda text: text.replace(b"\n", b"\n\n"),
+    ],
+    ids=["byte order mark", "CRLF", "empty lines"],
+)
+def test_a_chat_that_looks_a_little_different_is_read(script: Script, tmp_path: Path, mangle: Any) -> None:
+    file = script.asks("ask").says("answer").write(tmp_path)
+    file.write_bytes(mangle(file.read_bytes()))
+    assert said_in(whole(file)) == [("ask", "answer")]
+
+
+@pytest.mark.parametrize(
     ("text", "is_one"),
     [
         ("fix it", True),
