@@ -98,6 +98,8 @@ def uninstall(
         for target in _targets(wanted):
             for path in _places(target, env, manifest):
                 reports += _uninstall_file(target, path, manifest, state, dry_run, named=bool(names))
+        if not names:
+            reports += _without_adapter(manifest)
         gone = {report.path for report in reports if report.did != "left alone"}
         every = [target for target in _targets(targets()) if _uses(target, env, manifest, state, gone)]
         users = dict.fromkeys(target.harness for target in every)
@@ -108,6 +110,17 @@ def uninstall(
                 launcher.remove(state)
             reports.append(Report("sessionpipe", state.launcher, "deleted"))
     return reports
+
+
+def _without_adapter(manifest: Manifest) -> Iterator[Report]:
+    """Files that a person's own adapter wrote to, which is no longer there to say what of them was ours."""
+    for name, record in manifest.records.items():
+        if record.harness in targets():
+            continue
+        with suppress(LeftAlone):
+            if _OUR_NAME in (files.read(Path(name)).data or b""):
+                why = f"its adapter is gone: put {record.harness}.toml back, or take out what runs sessionpipe-hook"
+                yield Report(record.harness, Path(name), "left alone", why)
 
 
 def inspect(*, env: Mapping[str, str], state: State) -> list[tuple[str, list[FileState]]]:

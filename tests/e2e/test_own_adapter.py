@@ -99,3 +99,17 @@ def test_one_that_was_refused_is_not_installed_and_says_why(machine: Machine) ->
         assert done.returncode == 1
         assert why in done.stderr
         assert len(done.stderr.splitlines()) == 1
+
+
+def test_the_hooks_of_one_whose_file_is_gone_are_not_forgotten_silently(machine: Machine) -> None:
+    file = machine.config / "adapters" / "acme.toml"
+    file.parent.mkdir(parents=True)
+    file.write_text(ACME)
+    machine.sessionpipe("install", "acme")
+    file.unlink()
+    done = machine.sessionpipe("uninstall", check=False)
+    assert done.returncode == 1
+    assert "left alone: its adapter is gone: put acme.toml back" in done.stdout
+    file.write_text(ACME)
+    machine.sessionpipe("uninstall")
+    assert not (machine.home / ".acme").exists()
