@@ -18,7 +18,7 @@ import re
 import shlex
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from types import ModuleType
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
@@ -27,10 +27,10 @@ import msgspec
 
 from sessionpipe.config import refuse_url
 from sessionpipe.delivery.batch import Batch, Limits
-from sessionpipe.delivery.outcome import Acked, Outcome, Retry, Split
+from sessionpipe.delivery.outcome import Acked, Drop, Outcome, Retry, Split
 from sessionpipe.sinks import answers, keys, otlp_records
 from sessionpipe.sinks.base import NotReady, Setup, Sink
-from sessionpipe.sinks.wire import Answer, Unreachable, Wire
+from sessionpipe.sinks.wire import Answer, Unreachable, Wire, without_echoes
 
 #: In JSON. A small event is two and a half times that as a record, a large one hardly more: a body stays below
 #: the 1 MiB of the more careful gateways (the Collector itself takes 20).
@@ -39,6 +39,9 @@ _LIMITS = Limits(max_events=200, max_bytes=400 * 1024)
 PROTOBUF = "application/x-protobuf"
 #: Of which ``Retry-After`` is heeded (OTLP/HTTP, *Retryable Response Codes*).
 THROTTLED = frozenset({429, 502, 503, 504})
+
+#: What a receiver answers, besides a 400, that fell over a body.
+_FELL_OVER = frozenset({422, 500, 501})
 
 _TOO_BIG = re.compile(
     r"too (?:large|big)|(?:exceed|over|larger|bigger).{0,40}(?:size|limit|bytes)", re.IGNORECASE
@@ -63,7 +66,9 @@ class OtlpSink(Sink):
         self._wire = wire or Wire(setup.env)
         self._clock = clock
         self._service = _service()
+        # Whether it unpacks, None until it has taken something; and whether it may be what it can't.
         self._packs: bool | None = None
+        self._doubted = False
         self._warned = False
 
     def limits(self) -> Limits:
@@ -91,26 +96,32 @@ class OtlpSink(Sink):
             url=self._url,
             now_s=now_s,
             shown=answers.shown(config, token=token is not None),
-            secrets=(token or "", *own.values()),
+            secrets=[token or "", *own.values()],
         )
 
     def _post(self, headers: dict[str, str], body: bytes) -> Answer:
-        """Send ``body`` packed; as it is where the first one that was packed was not understood.
+        """Send ``body`` packed, unless the collector does not unpack; OTLP leaves that to it.
 
-        OTLP leaves it to a receiver whether it unpacks: some small ones answer 415, or a 400 without a
-        word. Of one that has taken a packed body, a 400 means what it says.
+        Only a 415 says so; small receivers answer a 400 or a 500 to what they could not parse. Of one that has
+        never taken a packed body, a 400, by which events are given up, counts only for the body as it is;
+        and after a 500 that is what it gets next.
         """
-        if self._packs is not False:
+        packed = self._packs is not False and not self._doubted
+        self._doubted = False
+        if packed:
             # Level 1: it halves the time, and bodies that repeat themselves as these do stay small.
-            packed = {**headers, "content-encoding": "gzip"}
-            answer = self._wire.request("POST", self._url, packed, gzip.compress(body, 1))
-            silent = answer.status == 400 and not answer.cut and not _failure(answer, self._service)
-            if self._packs or not (answer.status == 415 or silent):
-                self._packs = self._packs or 200 <= answer.status < 300 or None
+            how = {**headers, "content-encoding": "gzip"}
+            answer = self._wire.request("POST", self._url, how, gzip.compress(body, 1))
+            self._packs = self._packs or _is_taken(answer) or None
+            self._doubted = not self._packs and answer.status in _FELL_OVER
+            if answer.status != 415 and (self._packs or not self._gives_up(answer)):
                 return answer
         answer = self._wire.request("POST", self._url, headers, body)
-        self._packs = False if 200 <= answer.status < 300 else self._packs
+        self._packs = False if _is_taken(answer) else self._packs
         return answer
+
+    def _gives_up(self, answer: Answer) -> bool:
+        return isinstance(outcome(answer, 0, self._service), Drop)
 
     def close(self) -> None:
         self._wire.close()
@@ -137,14 +148,15 @@ def outcome(
     url: str = "",
     now_s: float = 0.0,
     shown: str = "",
-    secrets: Iterable[str] = (),
+    secrets: Collection[str] = (),
 ) -> Outcome:
     """What ``answer`` to ``sent`` records means (OTLP/HTTP, *OTLP/HTTP Response*). Pure.
 
     ``service`` is the module of the protocol's messages. Nothing of ``secrets`` is in what is said.
     """
-    if 200 <= answer.status < 300:
+    if _is_taken(answer):
         return _taken(answer, sent, service, secrets)
+    answer = answer.without(secrets, body=False)
     reason = _clean(_failure(answer, service), secrets)
     if answer.status == 400 and _TOO_BIG.search(reason):
         return Split(f"HTTP 400 ({reason})")
@@ -153,7 +165,11 @@ def outcome(
     return answers.refused(answer, reason, name=name, url=url, now_s=now_s, shown=shown, throttled=THROTTLED)
 
 
-def _taken(answer: Answer, sent: int, service: ModuleType, secrets: Iterable[str]) -> Acked:
+def _is_taken(answer: Answer) -> bool:
+    return 200 <= answer.status < 300
+
+
+def _taken(answer: Answer, sent: int, service: ModuleType, secrets: Collection[str]) -> Acked:
     """A 2xx: what of the records it does not take is not to be sent again (*Partial Success*)."""
     found = _partial(answer, service)
     if found is None:
@@ -177,7 +193,7 @@ def _partial(answer: Answer, service: ModuleType) -> tuple[int, str] | None:
             return None
         # JSON of protobuf has 64-bit numbers in quotes.
         count = str(inner.get("rejectedLogRecords", 0))
-        return int(count) if re.fullmatch(r"[0-9]{1,18}", count) else 0, str(inner.get("errorMessage", ""))
+        return int(count) if re.fullmatch(r"[0-9]{1,18}", count) else 0, _words(inner.get("errorMessage"))
     if _content_type(answer) not in (PROTOBUF, ""):
         return None
     response = _parsed(service.ExportLogsServiceResponse, answer.body)
@@ -189,9 +205,9 @@ def _partial(answer: Answer, service: ModuleType) -> tuple[int, str] | None:
 def _failure(answer: Answer, service: ModuleType) -> str:
     """The words of an answer that is no 2xx; empty where there are none."""
     if _is_json(answer):
-        return str((_json(answer.body) or {}).get("message", ""))
+        return _words((_json(answer.body) or {}).get("message"))
     if _content_type(answer) == "text/plain":
-        return answer.body[:1000].decode("utf-8", "replace")
+        return answer.body.decode("utf-8", "replace")
     # A google.rpc.Status, whose first two fields are those of a partial success: a number and a text.
     status = _parsed(service.ExportLogsPartialSuccess, answer.body)
     return "" if status is None or _content_type(answer) not in (PROTOBUF, "") else str(status.error_message)
@@ -224,11 +240,13 @@ def _json(body: bytes) -> dict[str, Any] | None:
     return said if isinstance(said, dict) else None
 
 
-def _clean(text: str, secrets: Iterable[str]) -> str:
+def _words(said: Any) -> str:
+    return said if isinstance(said, str) else ""
+
+
+def _clean(text: str, secrets: Collection[str]) -> str:
     """A collector's words in one line, without an echo of what it was shown."""
-    for secret in filter(None, secrets):
-        text = text.replace(secret, "[redacted]")
-    return answers.line(text)
+    return answers.line(without_echoes(text, secrets))
 
 
 def _service() -> ModuleType:

@@ -36,6 +36,8 @@ LONGEST_ANSWER = 512 * 1024
 #: Below what servers commonly keep a connection for, so that we are the one who closes it.
 _KEEPALIVE_S = 4.0
 _WRITE_AT_ONCE = 16 * 1024
+#: What is shorter is no credential, or no part of one, and stands in other words too.
+_SHORTEST_ECHO, _SHORTEST_WORD = 4, 8
 
 
 class Unreachable(Exception):
@@ -57,13 +59,27 @@ class Answer(msgspec.Struct, frozen=True):
     body: bytes
     cut: bool = False
 
-    def without(self, credentials: Iterable[str | None]) -> Answer:
-        """The answer with every echo of our own credentials taken out."""
-        body, headers = self.body, self.headers
-        for credential in filter(None, credentials):
-            body = body.replace(credential.encode(), b"[redacted]")
-            headers = {name: value.replace(credential, "[redacted]") for name, value in headers.items()}
-        return Answer(self.status, headers, body, self.cut)
+    def without(self, credentials: Iterable[str | None], *, body: bool = True) -> Answer:
+        """The answer with every echo of our own credentials taken out; the ``body`` only where it is text."""
+        told = list(filter(None, credentials))
+        headers = {name: without_echoes(value, told) for name, value in self.headers.items()}
+        text = self.body
+        if body:
+            text = without_echoes(text.decode("latin-1"), told).encode("latin-1")
+        return Answer(self.status, headers, text, self.cut)
+
+
+def without_echoes(text: str, credentials: Iterable[str]) -> str:
+    """``text`` with every echo of ``credentials`` taken out, also as it stands in a URL.
+
+    A header may be ``Api-Token abc…``, of which a receiver repeats the second word alone.
+    """
+    echoes = {value for value in credentials if len(value) >= _SHORTEST_ECHO}
+    echoes |= {word for value in echoes for word in value.split() if len(word) >= _SHORTEST_WORD}
+    echoes |= {quote(echo, safe="") for echo in echoes}
+    for echo in sorted(echoes, key=len, reverse=True):
+        text = text.replace(echo, "[redacted]")
+    return text
 
 
 class Wire:

@@ -16,10 +16,11 @@ from tests.delivery.test_sender_scenarios import load
 FOLDER = data_dir("conformance") / "delivery" / "sender"
 
 #: What is of the well-known file and the path it names, of tiers that a receiver asks for, of the ids of
-#: messages, of what its JSON says.
+#: messages, of what its JSON says; and a 400 to the first body, which may be one about gzip.
 OF_HTTP_ALONE = {
     "202-lower-tier",
     "202-rejected",
+    "400",
     "400-protocol",
     "403-other",
     "403-tier",
@@ -63,6 +64,19 @@ OWN: dict[str, dict[str, Any]] = {
             },
             {"request": {"message": "m", "events": ["a:0"], "wait": 30}, "answer": {"status": 200}},
             {"state": {"sent": 1, "dropped": 0}},
+        ],
+    },
+    "a 400 gives the batch up: of a collector that unpacks, else for the body as it is": {
+        "record": [{**TURNS, "times": 2}],
+        "steps": [
+            {"request": {"events": ["a:0..1"]}, "answer": {"status": 400, "body": {"reason": "bad"}}},
+            {"request": {"events": ["a:0..1"]}, "answer": {"status": 400, "body": {"reason": "bad"}}},
+            {"state": {"behind": 0, "sent": 0, "dropped": 2, "log": ["HTTP 400 (bad)"]}},
+            {"record": [TURNS]},
+            {"request": {"events": ["a:2"]}, "answer": {"status": 200}},
+            {"record": [TURNS]},
+            {"request": {"events": ["a:3"]}, "answer": {"status": 400, "body": {"reason": "bad"}}},
+            {"state": {"behind": 0, "sent": 1, "dropped": 3}},
         ],
     },
     "a 400 about the size is taken for a 413": {

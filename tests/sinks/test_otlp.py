@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from hypothesis import given
@@ -89,14 +90,48 @@ def packed(collector: Collector) -> list[bool]:
 
 
 @pytest.mark.parametrize(
-    "answer", [refused(415), Answer(400, b""), Answer(400, b"<p>?", {"content-type": "text/html"})]
+    "answer",
+    [
+        refused(415),
+        refused(400, "proto: cannot parse invalid wire-format data"),
+        Answer(400, b""),
+        Answer(400, b"<p>?", {"content-type": "text/html"}),
+        Answer(400, {"message": "unsupported encoding"}, {"content-type": "application/json"}),
+    ],
 )
 def test_one_that_does_not_unpack_gets_it_as_it_is(answer: Answer) -> None:
+    """Whatever it says: a 400 that is taken at its word costs every event."""
     with Collector(answer) as collector:
         made = sink(collector.url)
         assert made.send(BATCH) == Acked() and made.send(BATCH) == Acked()
         assert packed(collector) == [True, False, False]
         assert [record.body for record in received(collector.requests[-1])] == EVENTS
+
+
+@pytest.mark.parametrize("status", [422, 500, 501])
+def test_one_that_may_have_fallen_over_what_was_packed_gets_it_as_it_is_next(status: int) -> None:
+    with Collector(refused(status, "oops")) as collector:
+        made = sink(collector.url)
+        assert made.send(BATCH) == Retry(f"HTTP {status} (oops)")
+        assert made.send(BATCH) == Acked() and made.send(BATCH) == Acked()
+        assert packed(collector) == [True, False, False]
+
+
+def test_one_that_fails_either_way_gets_it_in_turns() -> None:
+    with Collector(*[refused(500)] * 3) as collector:
+        made = sink(collector.url)
+        for _ in range(4):
+            made.send(BATCH)
+        assert packed(collector) == [True, False, True, False]
+
+
+@pytest.mark.parametrize("status", [401, 404, 413, 429, 502, 503, 504])
+def test_what_is_not_about_the_body_leaves_it_packed(status: int) -> None:
+    with Collector(refused(status)) as collector:
+        made = sink(collector.url)
+        made.send(BATCH)
+        made.send(BATCH)
+        assert packed(collector) == [True, True]
 
 
 def test_one_that_takes_it_neither_way_is_answered_for_the_second() -> None:
@@ -107,12 +142,20 @@ def test_one_that_takes_it_neither_way_is_answered_for_the_second() -> None:
         assert packed(collector) == [True, False, True, False]
 
 
-def test_a_400_that_says_why_or_of_one_that_unpacks_means_what_it_says() -> None:
-    with Collector(refused(400, "bad"), taken(), Answer(400, b""), refused(415)) as collector:
+def test_of_one_that_unpacks_a_refusal_means_what_it_says() -> None:
+    with Collector(taken(), refused(400, "bad"), Answer(400, b""), refused(500)) as collector:
         made = sink(collector.url)
-        found = [made.send(BATCH) for _ in range(4)]
-        assert found == [Drop("HTTP 400 (bad)"), Acked(), Drop("HTTP 400"), Retry("HTTP 415")]
-        assert packed(collector) == [True] * 4
+        found = [made.send(BATCH) for _ in range(5)]
+        assert found == [Acked(), Drop("HTTP 400 (bad)"), Drop("HTTP 400"), Retry("HTTP 500"), Acked()]
+        assert packed(collector) == [True] * 5
+
+
+def test_one_that_unpacks_no_more_gets_it_as_it_is() -> None:
+    """Another took its place while the worker was at work."""
+    with Collector(taken(), refused(415)) as collector:
+        made = sink(collector.url)
+        assert [made.send(BATCH) for _ in range(3)] == [Acked()] * 3
+        assert packed(collector) == [True, True, False, False]
 
 
 @pytest.mark.parametrize(
@@ -209,8 +252,12 @@ def test_a_warning_rejects_nothing() -> None:
             Acked(odd="it will not store 1 of 3 events: x", unnamed=1),
         ),
         (
-            {"partialSuccess": {"rejectedLogRecords": "1e9", "errorMessage": 7}},
-            Acked(odd="it took the events and says: 7"),
+            {"partialSuccess": {"rejectedLogRecords": "1e9", "errorMessage": "x"}},
+            Acked(odd="it took the events and says: x"),
+        ),
+        (
+            {"partialSuccess": {"rejectedLogRecords": 2, "errorMessage": None}},
+            Acked(odd="it will not store 2 of 3 events, and does not say why", unnamed=2),
         ),
     ],
 )
@@ -290,6 +337,7 @@ def test_of_other_statuses_no_wait_is_heeded() -> None:
     ("body", "kind", "reason"),
     [
         ({"code": 3, "message": "bad"}, "application/json", " (bad)"),
+        ({"code": 3, "message": None}, "application/json", ""),
         (b"bad\nthing", "text/plain; charset=utf-8", " (bad thing)"),
         (b"<h1>bad</h1>", "text/html", ""),
         (b"\xff\xff", "application/x-protobuf", ""),
@@ -299,9 +347,37 @@ def test_the_reason_is_read_however_it_is_told(body: Any, kind: str, reason: str
     assert answered(Answer(500, body, {"content-type": kind})) == Retry(f"HTTP 500{reason}")
 
 
-def test_an_echo_of_a_credential_is_not_repeated() -> None:
-    for answer in (refused(401, f"who is {KEY}?"), taken(1, f"{KEY} has no room")):
-        assert KEY not in repr(answered(answer, secrets=[KEY]))
+ODD_KEY = "a/b+c=" + "Yx8" * 6
+
+
+@pytest.mark.parametrize("secret", [KEY, ODD_KEY, f"Api-Token {KEY}", f"Basic {ODD_KEY}"])
+@pytest.mark.parametrize("echo", ["{}", "{} " * 40, "{}" * 40, "x" * 990 + "{}"])
+@pytest.mark.parametrize("whole", [True, False])
+def test_an_echo_of_a_credential_is_not_repeated(secret: str, echo: str, whole: bool) -> None:
+    """Wherever it stands in an answer, and also of the credential in a header without the scheme before it."""
+    key = secret.split()[-1]
+    said = echo.replace("{}", secret if whole else key)
+    where = {"content-type": "text/plain"}
+    for answer in (
+        *(refused(status, said) for status in (400, 401, 403, 429, 500)),
+        taken(1, said),
+        taken(0, said),
+        Answer(401, said.encode(), where),
+        Answer(500, {"message": said}, {"content-type": "application/json"}),
+        Answer(200, {"partialSuccess": {"errorMessage": said}}, {"content-type": "application/json"}),
+        *(Answer(302, b"", {"location": f"/in/{form(said)}?k=1"}) for form in (str, quote, _quoted)),
+        Answer(307, b"", {"location": f"https://{key}.example/"}),
+    ):
+        told = repr(answered(answer, secrets=["blue", secret]))
+        assert key[:12] not in told and _quoted(key)[:12] not in told
+
+
+def _quoted(text: str) -> str:
+    return quote(text, safe="")
+
+
+def test_what_is_no_credential_is_not_taken_out_of_words() -> None:
+    assert answered(refused(500, "10 of 10"), secrets=["1", "", "of"]) == Retry("HTTP 500 (10 of 10)")
 
 
 def test_a_401_names_the_headers_and_not_their_values() -> None:

@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from sessionpipe.sinks.wire import LONGEST_ANSWER, Unreachable, Wire, proxy_for
+from sessionpipe.sinks.wire import LONGEST_ANSWER, Unreachable, Wire, proxy_for, without_echoes
+from sessionpipe.sinks.wire import Answer as WireAnswer
 from tests.receiver import Answer, Receiver, cut_head, hang_up
 
 
@@ -314,3 +315,16 @@ def test_a_proxy_is_asked_for_a_tunnel_and_sees_nothing_else() -> None:
         thread.join()
     assert caught.value.connect
     assert seen[0].startswith(b"CONNECT board.example:443 ") and b"Bearer" not in seen[0]
+
+
+@pytest.mark.parametrize("credentials", [["Zq7Zq7", "Zq7Zq7rest"], ["Zq7Zq7rest", "Zq7Zq7"]])
+def test_of_two_credentials_that_begin_alike_nothing_is_left(credentials: list[str]) -> None:
+    assert without_echoes("<Zq7Zq7rest> <Zq7Zq7>", credentials) == "<[redacted]> <[redacted]>"
+
+
+def test_an_answer_that_is_no_text_stays_what_it_was_but_for_the_echo() -> None:
+    answer = WireAnswer(401, {"x": "Zq7Zq7"}, b"\xff\x00Zq7Zq7\xe4", cut=True)
+    assert answer.without(["Zq7Zq7", None]) == WireAnswer(
+        401, {"x": "[redacted]"}, b"\xff\x00[redacted]\xe4", cut=True
+    )
+    assert answer.without(["Zq7Zq7"], body=False).body == answer.body
