@@ -11,18 +11,28 @@ from sessionpipe.paths import data_dir
 from tests.e2e.machine import Machine, wait_for
 from tests.schema import assert_valid
 
-ROLLOUT = data_dir("conformance") / "harness" / "codex" / "apply_patch" / "files"
+CONFORMANCE = data_dir("conformance")
 #: How far back is far enough for what was once recorded.
 EVER = ("--days", "3650")
 
 
 def with_codex(machine: Machine) -> str:
     """A machine on which Codex has been used; the session's id."""
-    (rollout,) = ROLLOUT.glob("rollout-*.jsonl")
+    (rollout,) = (CONFORMANCE / "harness" / "codex" / "apply_patch" / "files").glob("rollout-*.jsonl")
     folder = machine.home / ".codex" / "sessions" / "2026" / "11" / "29"
     folder.mkdir(parents=True)
     shutil.copyfile(rollout, folder / rollout.name)
     return rollout.stem[-36:]
+
+
+def with_claude_code(machine: Machine) -> str:
+    """The same of Claude Code."""
+    told = json.loads((CONFORMANCE / "transcripts" / "claude-code" / "tui-title.json").read_text())
+    folder = machine.home / ".claude" / "projects" / "-home-dev-src"
+    folder.mkdir(parents=True)
+    source = CONFORMANCE / "transcripts" / "claude-code" / "tui-title.jsonl"
+    shutil.copyfile(source, folder / f"{told['session']}.jsonl")
+    return str(told["session"])
 
 
 def delivered(path: Path) -> list[dict[str, Any]]:
@@ -67,3 +77,16 @@ def test_one_that_was_forgotten_is_not_found_again(machine: Machine) -> None:
     done = machine.sessionpipe("backfill", *EVER)
     assert "known already" in done.stdout
     assert [event["type"] for event in machine.events()] == ["session.forgotten"]
+
+
+def test_each_agents_own_files_are_read(machine: Machine) -> None:
+    sessions = {("codex", with_codex(machine)), ("claude-code", with_claude_code(machine))}
+    machine.sessionpipe("backfill", *EVER)
+    events = machine.events()
+    assert {(event["harness"]["name"], event["session"]["id"]) for event in events} == sessions
+    for event in events:
+        assert_valid(event)
+        assert event["session"]["title"]
+        assert event["data"]["turns"] > 0
+    lasts = [event["data"]["last_at"] for event in events]
+    assert lasts == sorted(lasts, reverse=True)
