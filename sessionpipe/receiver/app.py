@@ -49,7 +49,7 @@ _DAY_S, _YEAR_S = 86_400, 365 * 86_400
 _PRUNE_EVERY_S = 3_600.0
 
 #: What a page shows: sessions at work or waiting, the latest of the others, the last events of one.
-MOST_OPEN, MOST_RECENT, MOST_EVENTS = 200, 30, 400
+MOST_OPEN, MOST_RECENT, MOST_EVENTS = 200, 30, 250
 _MOST_READ = 1_000
 
 _T = TypeVar("_T")

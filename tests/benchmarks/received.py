@@ -44,7 +44,7 @@ def run() -> None:
         few = COUNT // 3  # From here on every session shown has as many turns as are shown.
         rest = _bodies()
         _send(receiver, [next(rest) for _ in range(few // BATCH)])
-        early = _memory(receiver), _first_byte(receiver, "/")
+        early = _memory(receiver), _cost(receiver)
         bodies = list(rest)
         used, began = _processor(receiver), time.perf_counter()
         _send(receiver, bodies)
@@ -52,9 +52,8 @@ def run() -> None:
         count = len(bodies) * BATCH
         show("receiver-ingest", count / used, "events/s of its processor time", 2_000, at_most=False)
         show("receiver-ingest-wall", count / wall, "events/s", 2_000, at_most=False)
-        page = _first_byte(receiver, "/")
-        show(f"receiver-board-{COUNT}", page, "ms", 50)
-        show("receiver-board-growth", page / early[1], "x for three times the events", 1.5)
+        show(f"receiver-board-{COUNT}", _first_byte(receiver, "/"), "ms", 50)
+        show("receiver-board-growth", _cost(receiver) / early[1], "x for three times the events", 1.3)
         show(f"receiver-session-{COUNT}", _first_byte(receiver, "/session?id=claude-code%3As-7"), "ms", 50)
         show("receiver-memory", _memory(receiver) - early[0], "MB more", 16)
 
@@ -98,6 +97,14 @@ def _ms(run: Callable[[], object]) -> float:
     start = time.perf_counter()
     run()
     return (time.perf_counter() - start) * 1000
+
+
+def _cost(receiver: Served) -> float:
+    """The receiver's processor time for the board, in seconds: what else runs on the machine is not in it."""
+    before = _processor(receiver)
+    for _ in range(50):
+        receiver.page()
+    return (_processor(receiver) - before) / 50
 
 
 def _processor(receiver: Served) -> float:
