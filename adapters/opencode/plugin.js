@@ -20,7 +20,7 @@ const HOOK_MS = 10_000; // a hook that takes longer is hung
 const STUCK_MS = 2_000; // when OpenCode leaves, it waits as long as events are taken, but not this long for one
 const GOODBYE_MS = 10_000; // nor this long for all
 const OVERTAKE_MS = 200; // how long a hook may take to look at the clock
-const LATE_MS = 2_000; // how long a turn that was aborted waits for its calls to end
+const LATE_MS = 2_000; // how long a turn that is over waits for its calls to end
 const SESSIONS = 1_000; // sessions that are remembered
 const CALLS = 1_000; // calls of one that are
 
@@ -83,15 +83,8 @@ const EVENTS = {
     const session = state.sessions.get(sessionID);
     if (session?.running) session.error = error;
   },
-  "session.idle"({ sessionID }, type) {
-    const session = state.sessions.get(sessionID);
-    if (!session?.running || session.ending) return;
-    for (const told of session.queued.splice(0)) begin(session, told);
-    session.ending = { type, t: Date.now() };
-    // An aborted call ends after its turn, and would seem to be of the next.
-    if (session.error && session.open.size > 0) setTimeout(() => attempt(() => finish(session)), LATE_MS).unref();
-    else finish(session);
-  },
+  "session.status": idle,
+  "session.idle": idle,
   "message.updated"({ info }) {
     const session = state.sessions.get(info.sessionID);
     if (info.role !== "assistant" || !session?.running) return;
@@ -121,6 +114,20 @@ const EVENTS = {
   "question.replied": replied,
   "question.rejected": replied,
 };
+
+// Two events say that a session is idle, `session.status` first; OpenCode means to keep that one alone.
+function idle({ sessionID, status }, type) {
+  const session = state.sessions.get(sessionID);
+  if (!session?.running || (status && status.type !== "idle")) return;
+  if (!session.ending) {
+    for (const told of session.queued.splice(0)) begin(session, told);
+    session.ending = { t: Date.now() };
+    setTimeout(() => attempt(() => finish(session)), LATE_MS).unref();
+  }
+  session.ending.type = type;
+  // An aborted call ends after its turn, and would seem to be of the next.
+  if (type === "session.idle" && !(session.error && session.open.size > 0)) finish(session);
+}
 
 function replied({ sessionID, requestID, reply }, type) {
   tell(type, know({ id: sessionID }), { ask: { id: requestID, reply } });

@@ -177,6 +177,19 @@ def test_a_turn_ends_once_however_often_it_is_said(stage: Stage) -> None:
     assert gist(stage.play_lines(lines)) == ["chat.message a", "session.idle a"]
 
 
+def status(kind: str) -> dict[str, Any]:
+    return event("session.status", status={"type": kind})
+
+
+@pytest.mark.parametrize("then", [[idle()], [prompt("b")], []])
+def test_either_of_two_events_ends_a_turn(stage: Stage, then: list[dict[str, Any]]) -> None:
+    ended = status("idle")
+    calls = stage.play_lines([prompt("a"), status("busy"), status("retry"), ended, *then, status("idle")])
+    last = then[0]["stdin"]["hook"] if then else ""
+    assert calls[1]["event"] == ("session.idle" if last == "event" else "session.status")
+    assert (calls[1]["turn"], calls[1]["t"]) == ("a", ended["at_ms"])
+
+
 def test_an_aborted_call_ends_before_its_turn(stage: Stage) -> None:
     lines = [prompt("a"), call("1", "running"), aborted(), stopped := idle()]
     lines += [call("1", "completed", metadata={"exit": None}), idle(), prompt("b")]
