@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from sessionpipe.adapters import map_hook
 from sessionpipe.adapters.fold import fold
@@ -16,6 +18,7 @@ from sessionpipe.harnesses.copilot_cli import amend, exchanges, facts, history, 
 from sessionpipe.harnesses.files import Files
 from sessionpipe.protocol import rfc3339
 from tests.harnesses import recorded_transcripts
+from tests.harnesses.growing import Ending, Said, hold
 
 FIXTURES = recorded_transcripts.fixtures("copilot-cli")
 NAME = "5f0e2c7a-1111-4222-8333-944455566677"
@@ -228,3 +231,54 @@ class TestHistory:
 
     def test_where_there_is_no_copilot_there_is_none(self, home: Home) -> None:
         assert list(history(home.context, 0, home.files)) == []
+
+
+@st.composite
+def _sessions(draw: st.DrawFn) -> tuple[list[bytes], list[Said], list[Ending]]:
+    """A session's lines, what was said in it, and the ends its hooks told."""
+    lines: list[bytes] = []
+    talk: list[Said] = []
+    ends: list[Ending] = []
+    now = START
+
+    def put(kind: str, *, agent: str | None = None, **data: Any) -> None:
+        nonlocal now
+        now += 1_000
+        record = {"type": kind, "timestamp": rfc3339(now), "data": data}
+        lines.append(json.dumps({**record, **({"agentId": agent} if agent else {})}).encode() + b"\n")
+
+    put("session.start", copilotVersion="1.0.85")
+    for number in range(draw(st.integers(1, 4))):
+        put("user.message", content=f"ask {number}")
+        said: list[str] = []
+        for call in range(draw(st.integers(0, 2))):
+            put("assistant.turn_start")
+            said.append(f"step {number}.{call}")
+            put("assistant.message", content=said[-1], toolRequests=[{"name": "bash"}])
+            put("tool.execution_start", toolName="bash")
+            if draw(st.booleans()):
+                put("user.message", agent="a1", content="a subagent's")
+                put("assistant.message", agent="a1", content="its answer", toolRequests=[])
+            put("tool.execution_complete", success=True)
+            put("assistant.turn_end")
+            if draw(st.booleans()):
+                put("user.message", content="<skill/>", source="skill-x")
+        if draw(st.integers(0, 3)) == 0:
+            put("abort")
+        else:
+            put("assistant.turn_start")
+            said.append(f"last {number}")
+            put("assistant.message", content=said[-1], toolRequests=[])
+            put("assistant.turn_end")
+            ends.append(Ending(now + 100, None, len(lines)))
+        talk.append((f"ask {number}", "\n\n".join(said)))
+    return lines, talk, ends
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(session=_sessions(), data=st.data())
+def test_law_whenever_it_is_read_every_exchange_comes_once_and_whole(
+    session: tuple[list[bytes], list[Said], list[Ending]], data: st.DataObject, tmp_path: Path
+) -> None:
+    lines, talk, ends = session
+    hold(exchanges, tmp_path / "events.jsonl", lines, talk, ends, START + 10**9, data)
