@@ -7,85 +7,50 @@ around it. :mod:`.names` says what the name means, :mod:`.values` what the value
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
 
 from sessionpipe.privacy import values
+from sessionpipe.privacy.expressions import tree
 from sessionpipe.privacy.names import Kind, kind
-from sessionpipe.privacy.prefilter import tree
 from sessionpipe.privacy.rules import load
+from sessionpipe.privacy.ties import SIGN, WORDLY, Tied
 
 Span = tuple[int, int]
 
 _NAME = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-."
-#: Between a name and the sign: quotes (escaped and encoded ones too), brackets, Markdown's stars.
-_CLOSERS = r"""(?>(?:["'`\\\])*]|\](?=\s=>\s)|%22|%27|&quot;|&#3[49];){0,8})"""
-# The rest of a name from its stem on. A name that goes on is no secret's: `password_hash` holds a hash.
-_REST = r"_?(?:[A-Za-z][a-z]{1,20}+(?:Word|Phrase|Code|Wd)?|[A-Z]{2,20}+)s?"
-#: What ties a value to its name.
-_TIES = {
-    # "name": ..., "value": as in lists of variables; what tells of a value may stand before it.
-    "pair": r"""(?=[\s,\\])(?>(?:\s|\\n|,){1,40})"""
-    r"""(?:["'\\]{1,4}[A-Za-z]{4,12}["'\\]{1,4}\s?:\s?[\w"'\\]{1,24},\s{0,20})?"""
-    r"""(?:["'\\]{0,4}+[Vv]alue["'\\]{0,4}+[ \t]{0,4}+[:=]|content=)"""
-    r"""|(?=[ :])\s?:\s?\{(?:\s{0,20}["'\\]{1,4}[A-Za-z]{4,12}["'\\]{1,4}\s?:\s?[\w"'\\]{1,16},){0,2}"""
-    r"""\s{0,20}["'\\]{1,4}(?:value|[Dd]efault)["'\\]{1,4}\s?:""",
-    # A block of that name, and its value below.
-    "block": r"(?=[ :=])\s{0,2}(?::\s?\{?|=?\s?\{)[ \t]{0,4}(?:\r?\n|\\n)(?P<indent>[ \t]{1,40})"
-    r"""(?:(?!["']?(?:[Dd]efault|[Vv]alue)["']?\s?[:=])[^\s}][^\n\\]{0,200}(?:\n|\\n)(?P=indent)[ \t]{0,8}){0,8}"""
-    r"""["']?(?:[Dd]efault|[Vv]alue)["']?[ \t]{0,8}[:=]""",
-    "list": r"</key>(?:\s|\\n){0,40}<string>",
-    "sign": r"[ \t]{0,16}+(?:=>|:=|[=!]==?|\|\|=?|\?\??=?|->|→|⇒|[|│](?=\s)|=|:(?!:)|%(?:25)?3[ADad]"
-    r"|(?<=[ \t])As[ \t]\w{3,12}[ \t]{1,2}=)\*{0,2}+",
-    "table": r"(?:\t{1,4}+|[ ]{3,40}+)(?=[^\s|=:>-])",
-    "xml": r">",
-    "comma": r"""[ \t]{0,4}+,\s{0,16}+(?=[bBrRuUfFN@$]?\\{0,4}["'`])""",
-    "call": r"""(?:\.(?:type|fill|send_?[kK]eys|set_?[vV]alue|val))?\([ \t]{0,2}(?=\\{0,4}["'`])""",
-    "part": r"(?<=\")(?:\r?\n|\\r\\n|\\n){2}(?=\S)",
-    "gap": r"(?=[ \t])",
-    "head": r"(?=\r?\n\S)",
-}
 _LONGEST_NAME = 64
 
 
-@cache
-def ties() -> Callable[[str, int], re.Match[str] | None]:
-    """Given a text and where a stem stands in it, from there to what ties a value to the name.
-
-    None where nothing does; what is no name of a secret mostly fails here.
-    """
-    words = load("secrets@1")["names"]["tail"]
-    tail = tree({form for word in words for form in (word, word.capitalize(), word.upper())}, longest=True)
-    rest = rf"{_REST}(?>(?:(?=[_.\-A-Z0-9])[_.-]{{0,2}}(?:{tail}(?![a-z])|[0-9]{{1,4}})){{0,3}})_?"
-    tied = "|".join(f"(?P<{what}>{tie})" for what, tie in _TIES.items())
-    return re.compile(
-        rf"(?P<rest>{rest})(?: [0-9]{{1,2}}(?=:))?(?P<closers>{_CLOSERS})(?=[\s:=,|│→⇒>(.!?%\\<-])(?:{tied})"
-    ).match
-
-
-def look(text: str, at: int, after: re.Match[str]) -> tuple[Sequence[Span], int, int]:
-    """The secret that the name with a stem at ``at`` tells of, ``after`` being what :func:`ties` found there.
+def look(text: str, at: int, after: Tied) -> tuple[Sequence[Span], int, int]:
+    """The secret that the name with a stem at ``at`` tells of, ``after`` being what :func:`.ties.tied` found there.
 
     With it, where its name or its value ends, and, for a sentence, how far it was read (else 0).
     """
-    end = after.end("rest")
+    end, tie = after.end, after.kind
+    if tie == "said" and not _leads_on(text, after.closed):
+        return (), end, end + _SENTENCE
     name, start = _whole_name(text, at, end)
     reach = 0
-    if after.lastgroup == "head":
+    if tie == "head":
         column = _below(text, name, start)
         return column, end, column[-1][1] if column else 0
-    if after.lastgroup != "gap":
+    if tie not in ("gap", "said"):
         span = _assigned(text, name, start, after)
-        table = span is None and after["sign"] is not None and after["sign"][-1] in "|│"
-        if table and (column := _column(text, name, start, after)):
+        if (
+            span is None
+            and tie == "sign"
+            and after.tie[0][-1] in "|│"
+            and (column := _column(text, name, start, after.tie[0].strip()))
+        ):
             return column, end, column[-1][1]
-        if span is None and after.lastgroup == "table" and (column := _below(text, name, start)):
+        if span is None and tie == "table" and (column := _below(text, name, start)):
             return column, end, column[-1][1]
     elif name.startswith("-"):
         span = _flag(text, name, start, end)
     else:
-        span, reach = _spoken(text, name, start, after.end("closers"))
+        span, reach = _spoken(text, name, start, after.closed)
     return ([span], span[1], reach) if span else ([], end, reach)
 
 
@@ -169,23 +134,23 @@ def _stands(form: re.Pattern[str], text: str, start: int) -> bool:
     return lead is not None and form.fullmatch(lead) is not None
 
 
-def _assigned(text: str, name: str, start: int, after: re.Match[str]) -> Span | None:
+def _assigned(text: str, name: str, start: int, after: Tied) -> Span | None:
     before = text[start - 1 : start]
     found = _two_words(text, start, name) if before == " " and name.isalpha() else kind(name.strip("-_."))
     if found is None or (found == "key" and "cookie" in name.lower()):
         return None  # A cookie has a rule of its own.
-    tie, at = after.lastgroup or "", after.end()
+    tie, at = after.kind, after.tie.end()
     if text[max(0, start - 3) : start] == "://" or (before == ":" and _is_part(text, start, after)):
         return None  # A user in a URL is the URL's; what colons separate are the parts of one name.
-    if tie == "block" and not _deeper(text, start, after["indent"]):
+    if tie == "block" and not _deeper(text, start, after.tie["indent"]):
         return None
-    sign = after["sign"].strip(" \t*") if tie == "sign" else tie
+    sign = after.tie[0].strip(" \t*") if tie == "sign" else tie
     if sign.startswith("As"):
         sign = "="
     encoded = sign.startswith("%")
     if encoded:
         sign = "=" if sign[-1] in "Dd" else ":"
-    quoted_name = bool(after["closers"])
+    quoted_name = bool(after.closers)
     if tie in ("xml", "list"):
         if tie == "xml" and quoted_name and (named := _NAMED.search(text, max(0, start - 64), start)):
             span = _xml(text, at, found)
@@ -194,7 +159,7 @@ def _assigned(text: str, name: str, start: int, after: re.Match[str]) -> Span | 
         return _xml(text, at, found) if fine else None
     if tie == "part" and text[start - 6 : start] != 'name="':
         return None
-    if tie == "call" and (quoted_name != text.startswith(".", after.end("closers")) or not _gives(name)):
+    if tie == "call" and (quoted_name != text.startswith(".", after.closed) or not _gives(name)):
         return None
     if sign == ":":
         if text.startswith("//", at):
@@ -227,12 +192,14 @@ _NAMED = re.compile(
 _SPACE = re.compile(r"""[ \t]{0,16}["'\\]{0,2}[\w-]{2,40}:""")
 
 
-def _is_part(text: str, start: int, after: re.Match[str]) -> bool:
+def _is_part(text: str, start: int, after: Tied) -> bool:
     """Whether a name behind a colon is the part of another: no setting with its space, `shop:dbPassword: value`."""
     if text[start - 2 : start] == "::":
         return True
-    colon = after["sign"] is not None and after["sign"].strip() == ":"
-    return colon and not (text[after.end() : after.end() + 1] in (" ", "\n") and _stands(_SPACE, text, start))
+    colon = after.kind == "sign" and after.tie[0].strip() == ":"
+    return colon and not (
+        text[after.tie.end() : after.tie.end() + 1] in (" ", "\n") and _stands(_SPACE, text, start)
+    )
 
 
 def _deeper(text: str, start: int, indent: str) -> bool:
@@ -275,9 +242,8 @@ _RULE = re.compile(r"[ \t]*[|│├┼+][-:|│├┼┤+─━═ \t]{3,400}+")
 _MOST_ROWS, _WIDEST_ROW = 64, 500
 
 
-def _column(text: str, name: str, start: int, after: re.Match[str]) -> list[Span]:
+def _column(text: str, name: str, start: int, mark: str) -> list[Span]:
     """The secrets in the column of a table that ``name`` is the head of."""
-    mark = after["sign"].strip()
     if mark not in ("|", "│") or (found := kind(name.strip("-_."))) is None or found == "key":
         return []
     line = text.rfind("\n", max(0, start - _WIDEST_ROW), start) + 1
@@ -568,13 +534,20 @@ class _Prose(NamedTuple):
     nouns: frozenset[str]
     before: frozenset[str]
     verbs: frozenset[str]
+    #: A verb, or a word with a colon, before a word with a sign.
+    lead: re.Pattern[str]
 
 
 @cache
 def _prose() -> _Prose:
     words = load("secrets@1")["prose"]
-    verbs = (verb.rpartition(" ")[2] for verb in words["verbs"])
-    return _Prose(frozenset(words["nouns"]), frozenset(words["before"]), frozenset(verbs))
+    verbs = frozenset(verb.rpartition(" ")[2] for verb in words["verbs"])
+    return _Prose(
+        frozenset(words["nouns"]),
+        frozenset(words["before"]),
+        verbs,
+        re.compile(rf"(?:[ \t](?:{tree(verbs, longest=True)})|:)[ \t]{{1,16}}{WORDLY}{{0,255}}+{SIGN}"),
+    )
 
 
 # From a noun to what it is: words, a verb and the value, on one line.
@@ -595,8 +568,6 @@ def _leads(text: str, end: int, verbs: frozenset[str]) -> Iterator[int]:
             return
 
 
-# What generated values have and words have not.
-_GENERATED = re.compile(r"[0-9!@#$%^&*+=~]")
 # How far a sentence is read: six words, a verb and a value.
 _SENTENCE = 256
 # Commands that name a variable and give it a value with a blank between.
@@ -618,6 +589,14 @@ _SETTING = frozenset(
         "config",
     )
 )
+
+
+def _leads_on(text: str, start: int) -> bool:
+    """Whether what is said from ``start`` on has a verb or a colon before a word that no sentence is made of."""
+    end = text.find("\n", start, start + _SENTENCE)
+    return _prose().lead.search(text, start, end if end >= 0 else start + _SENTENCE) is not None
+
+
 # A blank and a word that is not only letters.
 _MADE = re.compile(r"""[ \t]{1,16}["'\\]{0,4}[A-Za-z]*+[^A-Za-z\s"']""")
 _BLANK = re.compile(r"[ \t]{1,16}")
@@ -634,11 +613,11 @@ def _spoken(text: str, name: str, start: int, end: int) -> tuple[Span | None, in
     ``ENV NAME value``, a line that is a name and its value, or a sentence: only a value that looks
     generated is one there.
     """
+    nouns, befores, verbs, _ = _prose()
     found = _two_words(text, start, name) if text[start - 1 : start] == " " else kind(name.strip("-_."))
     if found and _MADE.match(text, end) and (span := _set(text, start, end, found)):
         return span, 0
     before = text[max(0, start - 32) : start]
-    nouns, befores, verbs = _prose()
     noun, words = name.lower(), before.lower().split()
     if noun not in nouns and noun.removesuffix("s") not in nouns:
         if words and f"{words[-1]} {noun.removesuffix('s')}" in nouns:
@@ -649,8 +628,6 @@ def _spoken(text: str, name: str, start: int, end: int) -> tuple[Span | None, in
             return None, 0
     else:
         found = "password" if noun[:1] == "p" else found or "token"
-    if not _GENERATED.search(text, end, end + _SENTENCE):
-        return None, end + _SENTENCE
     quote = _SPOKEN_QUOTE.match(text, end)
     if quote and (closing := _closing(text, quote.end(), quote["quote"])) and found != "key":
         content = text[quote.end() : closing]

@@ -1,38 +1,30 @@
 """``secrets@1`` over one text: where its secrets are. Pure.
 
-One pass of :mod:`.prefilter` says which words of the rules a piece of text has; each of them is then
-looked up in the piece, and its rules look at the places where it stands, each a bounded way around.
-What a text has no word of costs nothing, so neither the number of rules nor what stands elsewhere in
-the text changes what is found at a place, or what looking costs.
+One pass of :mod:`.prefilter` says where the words of the rules stand in a text, and the rules look at
+these places, each a bounded way around. What a text has no word of costs nothing, so neither the number
+of rules nor what stands elsewhere in the text changes what is found at a place, or what looking costs.
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
 
-from sessionpipe.privacy import assignments, prefilter, shapes, terminal, wrapped
-from sessionpipe.privacy.prefilter import Word
+from sessionpipe.privacy import assignments, prefilter, shapes, terminal, ties, wrapped
 from sessionpipe.privacy.rules import load
-from sessionpipe.privacy.shapes import Rule, Span
+from sessionpipe.privacy.shapes import Span
+from sessionpipe.privacy.sought import BITS, SHORTEST, TOKEN, WHICH, Occurring, Places, Signs, Word
 
-# Words are looked for piece by piece, so that a character of a long text costs what one of a short text does.
+# A longer text repeats itself, and a hostile one does nothing else: it is looked at piece by piece, and what
+# was seen in a piece with so much around it is remembered while the text is looked at.
+_LONG = 32_768
 _PIECE = 8_192
-# A longer text repeats itself, and a hostile one does nothing else: what was seen in a piece with so much
-# around it is remembered while the text is looked at.
-_LONG = 4 * _PIECE
 _AROUND = 2_048
-#: The most that ``then`` of a row asks to follow its sign.
-_FOLLOWING = 256
-#: What is in everything that such a row finds: a long run behind a sign, or hexadecimal before one. What
-#: ends with it has its sign at most so far before its end. One by one, for together they are slower.
-RUNS = (r"[.:][A-Za-z0-9_\-]{24}", r"[_\-][A-Za-z0-9]{28}", r"[0-9a-f]{32}[.\-][A-Za-z0-9]{8}")
-_SIGN = 40
-_BEFORE = 160
-
+# How far a word, or a sign with its runs, reaches into the next piece.
+_OVER = 256
 
 #: How far a rule looked, from where to where, and how many secrets it found there.
 Reach = tuple[int, int, int]
@@ -47,48 +39,29 @@ class Found(NamedTuple):
     again: bool
 
 
-class _Word(NamedTuple):
-    text: bytes
-    starts: bool
-    rules: tuple[Rule, ...]
-
-
 class _Engine(NamedTuple):
-    occurring: prefilter.Prefilter
-    #: Whether and where a piece has what everything that `then` rows find has.
-    has_run: prefilter.Prefilter
-    runs: list[Callable[[bytes], list[int] | None]]
-    #: Whether rows of a text may be one.
-    has_rows: prefilter.Prefilter
-    words: list[_Word]
-    #: From this index on, words are stems of names; from that one on, signs of a terminal's codes.
-    stems: int
-    codes: int
-    longest: int
-    #: What only a sign of every text announces.
-    common: list[tuple[re.Pattern[str], tuple[Rule, ...]]]
-    #: Words that are not ASCII.
-    foreign: list[tuple[str, tuple[Rule, ...]]]
+    #: Where the words of rules stand, the stems of names, and whether codes of a terminal do.
+    places: Places
+    #: Where signs stand that every text has, beside a long run.
+    signs: Signs
+    #: Whether a text that is not ASCII has one of the words that are not.
+    has_foreign: Occurring
+    tables: shapes.Tables
+    #: Which words are starts of tokens.
+    starts: list[bool]
 
 
 @cache
 def _engine() -> _Engine:
     tables = shapes.tables()
     stems = [Word(stem) for stem in load("secrets@1")["names"]["stems"]]
-    codes = [Word(sign) for sign in terminal.SIGNS]
-    words = [*tables.words, *stems, *codes]
-    rules = [*tables.rules, *[()] * len(stems + codes)]
+    codes = [Word(sign, once=True) for sign in terminal.SIGNS]
     return _Engine(
-        prefilter.build(words),
-        prefilter.gate("[A-Za-z0-9_-]{24}"),
-        [prefilter.ends(run) for run in RUNS],
-        prefilter.gate(wrapped.GATE),
-        [_Word(word.text.encode(), word.starts, row) for word, row in zip(words, rules, strict=True)],
-        len(tables.words),
-        len(tables.words) + len(stems),
-        max(len(word.text) for word in words),
-        tables.common,
-        tables.foreign,
+        prefilter.places([tables.words, stems, codes]),
+        prefilter.signs(shapes.RUNS, shapes.RUN),
+        prefilter.gate("|".join(word for word, _ in tables.foreign)),
+        tables,
+        [word.starts for word in tables.words],
     )
 
 
@@ -105,9 +78,9 @@ def find(text: str, near: Sequence[int] | None = None) -> Found:
             _scan(view.text, seen, beyond, [])
             spans += map(view.place, seen)
             reached += ((*view.place((start, end)), own) for start, end, own in beyond)
-    if not text.isascii():
+    if not text.isascii() and _engine().has_foreign(text.encode("utf-8", "surrogatepass")):
         _foreign(text, spans)
-    if hits and _engine().has_rows(text.encode("ascii", "replace")):
+    if hits:
         _wrapped(text, spans, sorted(hits))
     if not spans:
         return Found(spans, False)
@@ -128,7 +101,7 @@ def _wrapped(text: str, spans: list[Span], hits: list[int]) -> None:
 
 def _foreign(text: str, spans: list[Span]) -> None:
     """Look where words of other alphabets stand."""
-    for word, rules in _engine().foreign:
+    for word, rules in _engine().tables.foreign:
         at = text.find(word)
         while at >= 0:
             for rule in rules:
@@ -169,6 +142,10 @@ def _again(text: str, spans: list[Span], reached: list[Reach]) -> bool:
 _WORD = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789")
 
 
+# A token as far as its row goes.
+_BEGUN = re.compile(rf"[{TOKEN}]{{{SHORTEST}}}|[{TOKEN}]++[ \t?]*+\r?(?:\n|\Z)".encode())
+
+
 def _inside(raw: bytes, at: int) -> bool:
     """Whether the letter or digit before ``at`` belongs to a word, and ends no escape (``\\n``, ``%20``)."""
     return (
@@ -182,88 +159,37 @@ def _scan(
     text: str, spans: list[Span], reached: list[Reach], hits: list[int], near: Sequence[int] | None = None
 ) -> bool:
     """Add to ``spans`` the secrets of ``text``, in no promised order, to ``reached`` how far rules looked,
-    and to ``hits`` where the words of rules stand; return whether it has codes of a terminal."""
-    engine = _engine()
+    and to ``hits`` where begins what may go on in another row; return whether it has codes of a terminal."""
     raw = text.encode("ascii", "replace")  # A character a byte: places are the same in both.
-    low = b""
+    if len(raw) <= _LONG:
+        _, coded = _piece(text, raw, 0, len(raw), 0, (spans, reached, hits))
+        return coded
     upto = 0
     coded = False
-    repeats = len(raw) > _LONG
-    seen: dict[tuple[str, int], _Seen] = {}
+    known: dict[tuple[str, int], _Seen] = {}
     for begin, end in _pieces(raw):
         if near is not None and bisect_left(near, begin - _REACH) == bisect_left(near, end + _REACH):
             continue
         over = max(0, upto - begin)
-        key = (text[max(0, begin - _AROUND) : end + _AROUND], over) if repeats and over < _AROUND else None
-        if key and (known := seen.get(key)):
-            spans += [(begin + start, begin + stop) for start, stop in known.spans]
-            reached += [(begin + start, begin + stop, own) for start, stop, own in known.reached]
-            upto = begin + known.upto
+        key = (text[max(0, begin - _AROUND) : end + _AROUND], over) if over < _AROUND else None
+        if key and (seen := known.get(key)):
+            spans += [(begin + start, begin + stop) for start, stop in seen.spans]
+            reached += [(begin + start, begin + stop, own) for start, stop, own in seen.reached]
+            upto = begin + seen.upto
             continue
-        places: list[tuple[int, int]] = []
-        names: list[int] = []
-        piece = raw[begin : end + engine.longest - 1]
-        for index in engine.occurring(piece):
-            if index >= engine.codes:
-                coded = True
-                continue
-            word, starts, _ = engine.words[index]
-            where = raw if starts else (low := low or raw.lower())
-            last = end + len(word) - 1
-            at = where.find(word, begin, last)
-            while at >= 0:
-                if index >= engine.stems:
-                    names.append(at)
-                # Most places where a token could begin are inside a word.
-                elif not (starts and at and raw[at - 1] in _WORD and _inside(raw, at)):
-                    places.append((at, index))
-                at = where.find(word, at + 1, last)
         found: list[Span] = []
         looked: list[Reach] = []
-        if names:
-            names.sort()
-            hits += names
-            upto = _names(text, names, upto, found, looked)
-        if places:
-            hits += [at for at, _ in places]
-            _places(engine, text, places, found, looked)
-        for at, rules in _common(engine, text, raw, begin, end):
-            for rule in rules:
-                found += rule.look(text, at)[0]
+        upto, has_codes = _piece(text, raw, begin, end, upto, (found, looked, hits))
+        coded = coded or has_codes
         spans += found
         reached += looked
         if key and all(one[1] < end + _AROUND for one in (*found, *looked)):
-            seen[key] = _Seen(
+            known[key] = _Seen(
                 [(start - begin, stop - begin) for start, stop in found],
                 [(start - begin, stop - begin, own) for start, stop, own in looked],
                 upto - begin,
             )
     return coded
-
-
-def _common(
-    engine: _Engine, text: str, raw: bytes, begin: int, end: int
-) -> Iterator[tuple[int, tuple[Rule, ...]]]:
-    """Where in ``text[begin:end]`` a sign of every text announces something, and to which rules."""
-    first = max(0, begin - _BEFORE)
-    around = raw[first : end + _FOLLOWING]
-    if not engine.has_run(around):
-        return
-    found = [find(around) for find in engine.runs]
-    if None in found:
-        windows = [(begin, end)]
-    else:
-        ends = sorted({first + run for runs in found for run in runs or ()})
-        windows = [(run - _SIGN, run) for run in ends]
-    upto = begin
-    for start, stop in windows:
-        start, stop = max(upto, start), min(stop, end)
-        if start < stop:
-            upto = stop
-            for pattern, rules in engine.common:
-                for match in pattern.finditer(text, start, stop + _FOLLOWING):
-                    if (at := match.start()) < stop:
-                        yield at, rules
 
 
 class _Seen(NamedTuple):
@@ -286,31 +212,73 @@ def _pieces(raw: bytes) -> Iterator[Span]:
     yield begin, length
 
 
-def _names(text: str, names: list[int], upto: int, found: list[Span], looked: list[Reach]) -> int:
-    """Look at the stems of names at ``names``, behind ``upto``; return how far what they name goes."""
-    ties = assignments.ties()
-    for at in names:
-        # Most names are tied to nothing.
-        if at >= upto and (tie := ties(text, at)):
-            spans, upto, reach = assignments.look(text, at, tie)
-            if spans:
-                found += spans
-            if reach:
-                looked.append((at, reach, len(spans)))
-    return upto
+def _piece(
+    text: str,
+    raw: bytes,
+    begin: int,
+    end: int,
+    upto: int,
+    found: tuple[list[Span], list[Reach], list[int]],
+) -> tuple[int, bool]:
+    """Look at what begins in ``text[begin:end]``, and add to spans, reaches and hits.
+
+    Names are looked at behind ``upto``; return how far what they name goes, and whether codes are there.
+    """
+    engine = _engine()
+    spans, reached, hits = found
+    # The places of the piece alone, in the whole text.
+    first = max(0, begin - _OVER)
+    words, stems, codes = engine.places(raw[first : end + _OVER])
+    if stems:
+        names = [at for one in stems if begin <= (at := first + (one >> BITS)) < end]
+        names.sort()
+        tied, look = ties.tied, assignments.look
+        for at in names:
+            # Most names are tied to nothing.
+            if at >= upto and (tie := tied(text, at)):
+                named, upto, reach = look(text, at, tie)
+                hits.append(at)
+                if named:
+                    spans += named
+                if reach:
+                    reached.append((at, reach, len(named)))
+    if words:
+        words.sort()
+        _words(
+            text,
+            raw,
+            [(at, one & WHICH) for one in words if begin <= (at := first + (one >> BITS)) < end],
+            found,
+        )
+    for at in engine.signs(raw[first : end + _OVER]):
+        if begin <= (at := first + at) < end:
+            pattern, rules = engine.tables.signs[text[at]]
+            for rule in rules if pattern.match(text, at) else ():
+                spans += rule.look(text, at)[0]
+    return upto, bool(codes)
 
 
-def _places(
-    engine: _Engine, text: str, places: list[tuple[int, int]], found: list[Span], looked: list[Reach]
+def _words(
+    text: str, raw: bytes, places: list[tuple[int, int]], found: tuple[list[Span], list[Reach], list[int]]
 ) -> None:
-    """Look at the places where words of rules stand."""
+    """Look at the ``places`` where words of rules stand."""
+    engine = _engine()
+    starts, rules_of = engine.starts, engine.tables.rules
+    spans, reached, hits = found
     done: dict[tuple[int, str], int] = {}
     for at, index in places:
-        for rule in engine.words[index].rules:
+        # Most places where a token could begin are inside a word, or begin a word of a program.
+        if starts[index] and (
+            (at and raw[at - 1] in _WORD and _inside(raw, at)) or not _BEGUN.match(raw, at)
+        ):
+            continue
+        hits.append(at)
+        for rule in rules_of[index]:
             if rule.back < 0:
-                found += rule.look(text, at)[0]
+                if named := rule.look(text, at)[0]:
+                    spans += named
             elif at >= done.get((index, rule.id), 0):
-                spans, upto = rule.look(text, at)
-                found += spans
+                named, upto = rule.look(text, at)
+                spans += named
                 done[index, rule.id] = upto
-                looked.append((at - rule.back, upto, len(spans)))
+                reached.append((at - rule.back, upto, len(named)))

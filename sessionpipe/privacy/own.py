@@ -16,8 +16,8 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from sessionpipe.privacy import prefilter, walk
-from sessionpipe.privacy.prefilter import Word
 from sessionpipe.privacy.safe import Unsafe, check, literal
+from sessionpipe.privacy.sought import Occurring, Word
 from sessionpipe.privacy.values import MARK
 
 #: Ids that are the protocol's own to give a meaning.
@@ -267,7 +267,7 @@ class Own:
         return int.from_bytes(hashlib.sha256(json.dumps(rows).encode()).digest()[:5], "big") or 1
 
     @cached_property
-    def _words(self) -> tuple[list[str], list[list[Rule]], list[Rule], prefilter.Prefilter | None]:
+    def _words(self) -> tuple[list[str], list[list[Rule]], list[Rule], Occurring | None]:
         by_word: dict[str, list[Rule]] = {}
         for rule in self._rules:
             for keyword in rule.keywords:
@@ -278,7 +278,7 @@ class Own:
             words,
             list(by_word.values()),
             always,
-            prefilter.build([Word(w) for w in words]) if words else None,
+            prefilter.occurring([Word(w) for w in words]) if words else None,
         )
 
     def _calling(self, text: str) -> list[Rule]:

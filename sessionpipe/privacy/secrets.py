@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import accumulate
 from typing import Any
 
@@ -109,7 +110,12 @@ def redact_value(obj: Any) -> Any:
 
 def _may_name(one: str) -> bool:
     """Whether ``one`` may say something of the value that stands with it."""
-    return len(one) <= _LONGEST_NAME and (one[:1] == "-" or kind(one) is not None or told(one))
+    return len(one) <= _LONGEST_NAME and _names(one)
+
+
+@lru_cache(maxsize=4096)  # The keys and the short values of events recur.
+def _names(one: str) -> bool:
+    return one[:1] == "-" or kind(one) is not None or told(one)
 
 
 def _touched(strings: list[str], spans: list[Span]) -> set[str]:

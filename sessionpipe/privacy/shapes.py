@@ -9,18 +9,18 @@ has looked, so that time is linear in the text whatever stands in it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
 from sessionpipe.privacy import pem, urls, values
-from sessionpipe.privacy.prefilter import Word
 from sessionpipe.privacy.rules import load
+from sessionpipe.privacy.sought import TOKEN, Run, Word
 
 Span = tuple[int, int]
 #: Looks at a text where a rule's word stands: the secrets found, and the place up to which the
 #: rule's word need not be looked at again.
-Look = Callable[[str, int], tuple[list[Span], int]]
+Look = Callable[[str, int], tuple[Sequence[Span], int]]
 
 # What belongs to a shape but stands before the word it is found by.
 _BEFORE = 160
@@ -66,6 +66,10 @@ _LOOKS: dict[str, Callable[[str], bool]] = {
 }
 
 
+# The characters of what stands before a token and belongs to it.
+_ONE_WORD = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.:/*[]~+%|"
+
+
 def _row(row: dict[str, Any]) -> Look:
     """How a row of the ruleset looks at a place."""
     fits = _LOOKS[row.get("look", "any")]
@@ -79,31 +83,37 @@ def _row(row: dict[str, Any]) -> Look:
     within = row.get("within", "")
     compiled: list[re.Pattern[str]] = []
 
-    def look(text: str, at: int) -> tuple[list[Span], int]:
+    # A word goes back no further than its characters do.
+    one_word = row.get("before", "").startswith("{edge}") and "[^" not in row["before"]
+
+    def look(text: str, at: int) -> tuple[Sequence[Span], int]:
         if not compiled:
             # Most rules are never asked: compiled when first needed.
             compiled.extend(re.compile(part) for part in (pattern, rf"(?:{before})\Z") if part)
-        found: list[Span] = []
         if within:
             start, end = _REGIONS[within](text, at)
+            found: list[Span] = []
             for option in compiled[0].finditer(text, start, end):
-                _take(text, option, 0, fits, found)
+                _take(text, option, fits, found)
             return found, end
         match = compiled[0].match(text, at)
         if match is None:
-            return found, at
+            return (), at
         first = at
+        found = []
         if before is not None:
-            # A window of its own: what stands further back cannot matter.
-            window = max(0, at - _BEFORE)
-            head = compiled[1].search(text[window:at])
+            # What stands further back cannot matter, nor what another word is.
+            start = max(0, at - _BEFORE)
+            if one_word:
+                start = at - len(text[start:at]) + len(text[start:at].rstrip(_ONE_WORD))
+            head = compiled[1].search(text, start, at)
             if head is None:
                 return found, at
-            first = window + head.start()
-            _take(text, head, window, fits, found)
+            first = head.start()
+            _take(text, head, fits, found)
             if head.re.groupindex and not match.re.groupindex:
                 return found, at
-        _take(text, match, 0, fits, found, first)
+        _take(text, match, fits, found, first)
         return found, at
 
     return look
@@ -112,7 +122,6 @@ def _row(row: dict[str, Any]) -> Look:
 def _take(
     text: str,
     match: re.Match[str],
-    offset: int,
     fits: Callable[[str], bool],
     found: list[Span],
     first: int | None = None,
@@ -131,7 +140,6 @@ def _take(
     for start, end in spans:
         if start < 0:
             continue
-        start, end = start + offset, end + offset
         value = text[start:end]
         if not fits(value) or text.startswith(values.MARK, end):
             continue
@@ -183,8 +191,17 @@ def _cookies(text: str, start: int, end: int) -> Iterator[Span]:
 _BACK = {"command": 0, "line": 0, "after": 0, "beside": _BESIDE}
 _FINDERS: dict[str, tuple[Look, int]] = {"userinfo": (urls.userinfo, 0), "pem": (pem.private_key, 0)}
 
-# What a token's first 16 characters are, for the prefilter's slow way; see Word.
-_RUN = re.compile(r"[A-Za-z0-9_.-]*")
+# What the start of a token consists of; see Word.
+_RUN = re.compile(f"[{TOKEN}]*")
+#: Keywords that every text has. What they announce has one of these runs beside them.
+SIGNS = frozenset(".:_-")
+RUNS = (
+    Run(".:", ("A-Za-z0-9_-", 24)),
+    Run("_-", ("A-Za-z0-9", 28)),
+    Run(".-", ("A-Za-z0-9", 8), before=("0-9a-f", 32)),
+)
+#: What is in every text that has one.
+RUN = "[A-Za-z0-9_-]{24}"
 
 
 class Tables(NamedTuple):
@@ -192,9 +209,9 @@ class Tables(NamedTuple):
 
     words: list[Word]
     rules: list[tuple[Rule, ...]]
-    #: For what only a sign of every text announces: an expression for it with what must follow. One
-    #: for each, for `re` skips to a letter three times as fast as to one of several.
-    common: list[tuple[re.Pattern[str], tuple[Rule, ...]]]
+    #: The rules of each sign that every text has, which are asked where it stands beside a long run, and
+    #: one expression that tells whether any of them may find something there.
+    signs: dict[str, tuple[re.Pattern[str], tuple[Rule, ...]]]
     #: The words that are not ASCII, which only a text that is not has.
     foreign: list[tuple[str, tuple[Rule, ...]]]
 
@@ -203,8 +220,8 @@ class Tables(NamedTuple):
 def tables() -> Tables:
     """The rules of ``secrets@1``."""
     by_word: dict[Word, list[Rule]] = {}
-    thens: dict[str, list[str]] = {}
     by_sign: dict[str, list[Rule]] = {}
+    patterns: dict[str, list[str]] = {}
     foreign: dict[str, list[Rule]] = {}
     rows = load("secrets@1")
     for row in (*rows["vendor"], *rows["rule"]):
@@ -214,9 +231,9 @@ def tables() -> Tables:
             plain = "before" in row or row.get("anywhere") or not _RUN.fullmatch(start)
             by_word.setdefault(Word(start.lower()) if plain else Word(start, True), []).append(rule)
         for keyword in row.get("keywords", ()):
-            if "then" in row:
-                thens.setdefault(keyword, []).append(row["then"])
+            if keyword in SIGNS:
                 by_sign.setdefault(keyword, []).append(rule)
+                patterns.setdefault(keyword, []).append(row["pattern"])
             elif keyword.isascii():
                 by_word.setdefault(Word(keyword), []).append(rule)
             else:
@@ -224,9 +241,6 @@ def tables() -> Tables:
     return Tables(
         list(by_word),
         [tuple(rules) for rules in by_word.values()],
-        [
-            (re.compile(f"{re.escape(sign)}(?:{'|'.join(thens[sign])})"), tuple(by_sign[sign]))
-            for sign in thens
-        ],
+        {sign: (re.compile("|".join(patterns[sign])), tuple(rules)) for sign, rules in by_sign.items()},
         [(word, tuple(rules)) for word, rules in foreign.items()],
     )

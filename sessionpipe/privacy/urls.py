@@ -9,6 +9,8 @@ from sessionpipe.privacy import values
 Span = tuple[int, int]
 
 _LONGEST = 512
+# Nothing that ends a URL before the first "@"; most URLs have none.
+_SIGN = re.compile(rf"""[^@\s"'<>`\\\x00-\x1f]{{0,{_LONGEST}}}+@""")
 _REST = re.compile(r"""[^\s"'<>`\\\x00-\x1f]++""")
 _HOST = re.compile(r"(?:[A-Za-z0-9_.-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{0,5})?(?=[/?#,;)\]}]|$)")
 _AUTHORITY_END = re.compile(r"[/?#]|$")
@@ -17,7 +19,7 @@ _AUTHORITY_END = re.compile(r"[/?#]|$")
 def userinfo(text: str, at: int) -> tuple[list[Span], int]:
     """The password behind the ``://`` at ``at``: up to the last ``@`` before the host, whatever signs it has."""
     start = at + 3
-    if text.find("@", start, start + _LONGEST) < 0:
+    if not _SIGN.match(text, start):
         return [], start
     # Another URL in it is looked at by itself.
     other = text.find("://", start, start + _LONGEST)

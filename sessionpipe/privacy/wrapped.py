@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
 from sessionpipe.privacy import values
@@ -19,12 +18,11 @@ _GOES_ON = (
     rf"(?:[A-Za-z0-9_+/=.%~-]{{1,512}}+(?=[ \t]*[{_BORDER}]?[ \t]*(?:\n|\Z))"
     rf"|(?=[A-Za-z_+/=%~-]{{0,48}}[0-9])[{_TOKEN}]{{4}})"
 )
-_PLAIN = re.compile(rf"\n(?<=[A-Za-z0-9_+/=.~-]\n)(?<=[^\n]{{36}}\n)[ \t]{{0,12}}{_GOES_ON}")
-#: What a text must have for any of it, on one line in ASCII ("?" is a border): see :func:`.prefilter.gate`.
-GATE = r"[A-Za-z0-9_+/=.~?-][ \t?]*\n[ \t?]*(?:[A-Za-z0-9_+/=.%~-]+[ \t?]*(?:\n|$)|[A-Za-z_+/=%~-]*[0-9])"
-_BOXED = re.compile(
-    rf"[{_BORDER}](?<=[^\n]{{36}})[ \t]{{0,4}}\n[ \t]{{0,12}}[{_BORDER}][ \t]{{0,4}}{_GOES_ON}"
-)
+_PLAIN = re.compile(rf"\n(?<=[^\n]{{36}}\n)[ \t]{{0,12}}{_GOES_ON}")
+# What a row that goes on ends with.
+_ENDS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_+/=.~-")
+_BOXED = re.compile(rf"\n[ \t]{{0,12}}[{_BORDER}][ \t]{{0,4}}{_GOES_ON}")
+_BOX = re.compile(rf"[{_BORDER}](?<=[^\n]{{36}})[ \t]{{0,4}}\Z")
 # No terminal that shows sessions is narrower than the expressions above say; a wider row was not wrapped.
 _WIDEST = 400
 _ROWS, _MOST = 3, 64
@@ -49,22 +47,41 @@ class Rows(View):
 
 def views(text: str, hits: Sequence[int]) -> Iterator[Rows]:
     """The parts of ``text`` whose rows may have been one line, and begin one with one of ``hits``, in order."""
-    joints = [joint.start() for joint in _PLAIN.finditer(text)]
-    if not text.isascii() and any(sign in text for sign in _BORDER):
-        joints += [joint.start() for joint in _BOXED.finditer(text)]
-        joints.sort()
     done = -1
-    for joint in joints:
+    for joint in _joints(text, hits):
         if joint < done:
             continue
         start = text.rfind("\n", max(0, joint - _WIDEST), joint) + 1
-        end = text.find("\n", joint + 2, joint + _WIDEST)
-        near = bisect_left(hits, end if end >= 0 else joint + _WIDEST) - 1
-        if near < 0 or hits[near] < start or (start == 0 and joint > _WIDEST):
-            continue
-        if rows := _rows(text, start, joint):
+        if (start or joint <= _WIDEST) and (rows := _rows(text, start, joint)):
             done = rows[-1][1]
             yield Rows([text[begin:end] for begin, end in rows], [begin for begin, _ in rows])
+
+
+def _joints(text: str, hits: Sequence[int]) -> Iterator[int]:
+    """Before or behind which line ends a row has one of ``hits``, where it may go on."""
+    has_boxes = not text.isascii() and any(sign in text for sign in _BORDER)
+    end = last = -1
+    for hit in hits:
+        if hit < end:
+            continue
+        start = text.rfind("\n", max(0, hit - _WIDEST), hit)
+        end = text.find("\n", hit, hit + _WIDEST)
+        for joint in (start, end):
+            if joint > last and (
+                (text[joint - 1] in _ENDS and _PLAIN.match(text, joint))
+                or (has_boxes and _is_boxed(text, joint))
+            ):
+                yield joint
+        last = max(last, start, end)
+        if end < 0:
+            end = hit + _WIDEST
+
+
+def _is_boxed(text: str, joint: int) -> bool:
+    return (
+        _BOXED.match(text, joint) is not None
+        and _BOX.search(text[max(0, joint - _WIDEST) : joint]) is not None
+    )
 
 
 _MARGIN = re.compile(rf"[ \t]*(?:[{_BORDER}][ \t]{{0,4}})?")

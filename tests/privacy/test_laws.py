@@ -92,7 +92,7 @@ WORDS = {
     *(word.text.lower() for word in shapes.tables().words),
     *RULES["names"]["stems"],
     *terminal.SIGNS,
-    *(word for rule in RULES["rule"] if "then" in rule for word in rule["keywords"]),
+    *shapes.SIGNS,
 }
 PLAIN = [
     "\nthe",

@@ -17,11 +17,12 @@ from sessionpipe.paths import data_dir
 from sessionpipe.privacy import (
     assignments,
     engine,
+    expressions,
     pem,
-    prefilter,
     rules,
     shapes,
     terminal,
+    ties,
     urls,
     values,
     wrapped,
@@ -66,7 +67,7 @@ def patterns() -> Iterator[str]:
     """Whatever in our tables and our modules reads as a pattern with a possessive repeat."""
     for name in ("secrets@1", "pii@1"):
         yield from strings(rules.load(name))
-    for module in (assignments, engine, pem, prefilter, shapes, terminal, urls, values, wrapped):
+    for module in (assignments, engine, expressions, pem, shapes, terminal, ties, urls, values, wrapped):
         for value in vars(module).values():
             if isinstance(value, re.Pattern):
                 yield value.pattern if isinstance(value.pattern, str) else value.pattern.decode()

@@ -1,8 +1,9 @@
-"""The prefilter: whichever way it is asked, it names every word that a text has."""
+"""The prefilter: whichever way it is asked, it finds every word and every sign beside a long run of a text."""
 
 from __future__ import annotations
 
 import re
+import sys
 import threading
 
 import pytest
@@ -10,111 +11,140 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sessionpipe.conformance.redaction import text_of as vector_input
-from sessionpipe.privacy import engine, prefilter, shapes
-from sessionpipe.privacy.prefilter import Word
+from sessionpipe.privacy import engine, expressions, prefilter, shapes
 from sessionpipe.privacy.secrets import redact
+from sessionpipe.privacy.sought import BITS, WHICH, Places, Signs, Word
 from tests.privacy.test_vectors import SECRETS
 
-WORDS = list(
-    dict.fromkeys(
-        [
-            *shapes.tables().words,
-            *(Word(text) for text in ("pass", "pw", "token", "key", "ken k", "?", "..", "\\x1b", "\x1b")),
-            *(Word(text, True) for text in ("tok_", "tok_x", "ok_", "SK", "sk.")),
-        ]
-    )
-)
-WAYS = {
-    "hyperscan": lambda: prefilter.by_hyperscan(WORDS, lambda _: []),
-    "expressions": lambda: prefilter.by_expression(WORDS),
-}
+GROUPS = [
+    list(
+        dict.fromkeys(
+            [
+                *shapes.tables().words,
+                *(Word(text, True) for text in ("tok_", "tok_x", "ok_", "SK", "sk.")),
+            ]
+        )
+    ),
+    [Word(text) for text in ("pass", "pw", "token", "key", "ken k", "?", "..")],
+    [Word("\\x1b", once=True), Word("\x1b", once=True)],
+]
+WORDS = [word for group in GROUPS for word in group]
 _pieces = (
     st.sampled_from([word.text for word in WORDS])
     | st.sampled_from([word.text.upper() for word in WORDS])
-    | st.sampled_from(["abcdefghij0123456789", " ", "\n", "_", "-", ".", "%20", "\\n", "é", "\0"])
+    | st.sampled_from(
+        [
+            "abcdefghij0123456789",
+            "0123456789abcdef" * 2,
+            " ",
+            "\n",
+            "_",
+            "-",
+            ".",
+            ":",
+            "%20",
+            "\\n",
+            "é",
+            "\0",
+        ]
+    )
     | st.text(max_size=3)
 )
 texts = st.lists(_pieces, max_size=8).map("".join)
 
 
-def occurring(text: str) -> set[int]:
-    """The words of ``text``, found one by one."""
-    runs = [run.group() for run in re.finditer("[A-Za-z0-9_.-]{16,}", text, re.ASCII)]
-    begins = r"(?:(?<![A-Za-z0-9])|(?<=%20)|(?<=\\\\n))"
-    low = text.lower()
-    return {
-        index
-        for index, word in enumerate(WORDS)
-        if (
-            any(word.text in run and re.search(begins + re.escape(word.text), run) for run in runs)
-            if word.starts
-            else word.text in low
-        )
+def places(way: str) -> Places:
+    return prefilter.places(GROUPS) if way == "hyperscan" else expressions.places(GROUPS)
+
+
+def signs(way: str) -> Signs:
+    return prefilter.signs(shapes.RUNS, shapes.RUN) if way == "hyperscan" else expressions.signs(shapes.RUNS)
+
+
+def standing(text: str) -> set[tuple[int, int]]:
+    """Where each word of ``text`` stands, found one by one."""
+    found = set()
+    in_runs = {
+        at
+        for run in re.finditer("[A-Za-z0-9_.-]{16,}", text, re.ASCII)
+        for at in range(run.start(), run.end())
+        if re.compile(r"(?:(?<![A-Za-z0-9])|(?<=%20)|(?<=\\\\n))").match(text, at)
     }
+    low = text.lower()
+    for index, word in enumerate(WORDS):
+        for match in re.finditer(f"(?={re.escape(word.text)})", text if word.starts else low):
+            if not word.starts or (
+                match.start() in in_runs and match.start() + len(word.text) - 1 in range(len(text))
+            ):
+                found.add((index, match.start()))
+                if word.once:
+                    break
+    return found
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_every_word_of_a_text_is_named(way: str) -> None:
+@pytest.mark.parametrize("way", ["hyperscan", "expressions"])
+def test_every_word_of_a_text_is_found_where_it_stands(way: str) -> None:
     if way == "hyperscan":
         pytest.importorskip("hyperscan")
-    find = WAYS[way]()
+    find = places(way)
 
     @given(texts)
-    def named(text: str) -> None:
-        ascii_text = text.encode("ascii", "replace")
-        assert occurring(ascii_text.decode()) <= set(find(ascii_text))
+    def found(text: str) -> None:
+        raw = text.encode("ascii", "replace")
+        groups = find(raw)
+        assert len(groups) == len(GROUPS)
+        numbers = {(one & WHICH, one >> BITS) for group in groups for one in group}
+        assert standing(raw.decode()) <= numbers
+        # No other place is named: the word is there.
+        for which, at in numbers:
+            word = WORDS[which]
+            assert (raw if word.starts else raw.lower()).startswith(word.text.encode(), at)
 
-    named()
+    found()
+
+
+@given(texts)
+def test_both_ways_find_the_same_signs(text: str) -> None:
+    pytest.importorskip("hyperscan")
+    raw = text.encode("ascii", "replace")
+    assert signs("hyperscan")(raw) == signs("expressions")(raw)
 
 
 def test_a_text_without_words_is_passed_over() -> None:
     pytest.importorskip("hyperscan")
-    assert WAYS["hyperscan"]()(b"nothing to see here, move on") == []
+    assert places("hyperscan")(b"nothing to see here, move on") == [[], [], []]
 
 
 def test_while_one_thread_is_in_it_another_is_answered_the_slow_way() -> None:
-    pytest.importorskip("hyperscan")
-    asked = threading.Event()
+    automaton = pytest.importorskip("sessionpipe.privacy.automaton")
+    inside, leave = threading.Event(), threading.Event()
+    asked: list[bytes] = []
 
     def instead(piece: bytes) -> list[int]:
-        asked.set()
+        asked.append(piece)
         return [7]
 
-    find = prefilter.by_hyperscan([Word("a")], instead)
-    answers: list[list[int]] = []
-    # The scan calls back into Python for each word: there, another thread asks.
-    text = b"a"
-    real = threading.Thread(target=lambda: answers.append(find(text)))
-    with _busy(find):
-        real.start()
-        real.join()
-    assert answers == [[7]]
-    assert asked.is_set()
-    assert find(text) == [0]
-
-
-class _busy:
-    """Holds the automaton as a thread in the midst of a scan does."""
-
-    def __init__(self, find: prefilter.Prefilter) -> None:
-        cells = dict(zip(find.__code__.co_freevars, find.__closure__ or (), strict=True))
-        self.lock = cells["free"].cell_contents
-
-    def __enter__(self) -> None:
-        self.lock.acquire()
-
-    def __exit__(self, *_: object) -> None:
-        self.lock.release()
+    find = automaton.occurring([automaton.Expression("a")], instead)
+    cells = dict(zip(find.__code__.co_freevars, find.__closure__, strict=True))
+    real = threading.Thread(
+        target=lambda: (cells["free"].cell_contents.acquire(), inside.set(), leave.wait(10))
+    )
+    real.start()
+    inside.wait(10)
+    assert find(b"a") == [7]
+    leave.set()
+    real.join()
+    cells["free"].cell_contents.release()
+    assert asked == [b"a"]
+    assert find(b"a") == [0]
 
 
 @pytest.fixture
 def without_hyperscan(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(*_: object) -> prefilter.Prefilter:
-        raise ImportError("hyperscan")
-
-    fresh = engine._engine.__wrapped__
-    monkeypatch.setattr(prefilter, "by_hyperscan", missing)
-    slow = fresh()
+    monkeypatch.setitem(sys.modules, "hyperscan", None)
+    monkeypatch.delitem(sys.modules, "sessionpipe.privacy.automaton", raising=False)
+    monkeypatch.delattr("sessionpipe.privacy.automaton", raising=False)
+    slow = engine._engine.__wrapped__()
     monkeypatch.setattr(engine, "_engine", lambda: slow)
 
 

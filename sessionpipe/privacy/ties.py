@@ -1,0 +1,155 @@
+"""What ties a value to the name of a secret: an equals sign, a colon, a table's border, a blank. Pure.
+
+Where a stem of such a name stands ("pass", "token"), the name goes on to its end and to what stands behind
+it: one expression for each sign that may. Most names are tied to nothing, or to what no secret can be; that
+is said here, by one or two expressions a name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import cache
+from typing import NamedTuple
+
+from sessionpipe.privacy.expressions import tree
+from sessionpipe.privacy.rules import load
+
+#: Between a name and the sign: quotes (escaped and encoded ones too), brackets, Markdown's stars.
+_CLOSERS = r"""(?>(?=["'`\\\])*%&])(?:["'`\\\])*]|\](?=\s=>\s)|%22|%27|&quot;|&#3[49];){0,8}|)"""
+# The rest of a name from its stem on. A name that goes on is no secret's: `password_hash` holds a hash.
+_REST = r"_?(?:[A-Za-z][a-z]{1,20}+(?:Word|Phrase|Code|Wd|)|[A-Z]{2,20}+)s?+"
+# What a value must at least have to be looked at: something that no word has, in it or where it ends with a
+# row that a terminal may have wrapped. Most of what is tied to a name is a word or an expression of a program.
+_WRAPPED = r"\n(?<=[^\n]{36}\n)"
+_QUOTE = r"""(?:\\{0,15}["'`]|%(?:25)?2[27]|&quot;|&#3[49];)"""
+_UNQUOTED = r"""[^\s"'`,;&<>|(){}\[\]]"""
+SIGN, WORDLY, _PROSAIC = r"[0-9!@#$%^&*+=~?]", r"[^\s0-9!@#$%^&*+=~?]", r"[^\n0-9!@#$%^&*+=~?]"
+_ODD = rf"(?:[A-Za-z_$.:]{{0,255}}+(?:(?![A-Za-z_$.:]){_UNQUOTED}|{_WRAPPED})|[A-Za-z]{{20}})"
+_MADE_TEXT = r"""\\{0,4}["'`][A-Za-z ]{0,255}+[^A-Za-z "'`\n]"""
+# Behind the sign: a quote, a type and then a quote, a block of text, something odd, or what a shell is given.
+_ASSIGNED = (
+    rf"(?=[ \t]{{0,16}}+(?:[bBrRuUfFN$@]{{0,2}}{_QUOTE}|{_ODD})"
+    rf"|(?<=:)[ \t]*[&A-Za-z_][\w.\[\]|?&'<>]{{0,40}}+(?: \w{{1,20}})?[ \t]{{0,2}}=[ \t]{{0,2}}[bBrRuUfF]{{0,2}}[\"'`]"
+    r"|(?<=:)[ \t]{0,4}[|>][+-]?[ \t]{0,4}\r?\n"
+    r"|(?<=[=Dd])\S|(?<=[|│])[^\n]{0,500}\n[ \t]*[|│├┼+][-:|│├┼┤+─━═ \t]{3})"
+)
+# Behind a blank: the same of a command's option, of a line that is a name and a value, and of a sentence.
+_NEXT = rf"""(?:,?[ \t]{{1,16}}+(?:\\{{0,3}}["'`]|{WORDLY}{{0,255}}+(?:{SIGN}|{_WRAPPED})))"""
+_OPTION = (
+    r"[ \t]{1,16}+(?:(?:[A-Z]?[a-z]{1,64}+|[A-Z]{1,64}+)(?:(?<=[a-z])[A-Z]|[^\w\s\"'`,;&<>|(){}\[\].:][A-Za-z])"
+    rf"|{_UNQUOTED}{{24}})"
+)
+#: What ties a value to its name: the signs it begins with, and how it goes on.
+_TIES = {
+    # "name": ..., "value": as in lists of variables; what tells of a value may stand before it.
+    "pair": (
+        " \t\n\r\\,:",
+        r"""(?=[ \t]{0,40}+["'\\Vvc,\r\n])(?>(?:\s|\\n|,){1,40})"""
+        r"""(?:["'\\]{1,4}[A-Za-z]{4,12}["'\\]{1,4}\s?:\s?[\w"'\\]{1,24},\s{0,20})?"""
+        r"""(?:["'\\]{0,4}+[Vv]alue["'\\]{0,4}+[ \t]{0,4}+[:=]|content=)"""
+        r"""|(?=[ :])\s?:\s?\{(?:\s{0,20}["'\\]{1,4}[A-Za-z]{4,12}["'\\]{1,4}\s?:\s?[\w"'\\]{1,16},){0,2}"""
+        r"""\s{0,20}["'\\]{1,4}(?:value|[Dd]efault)["'\\]{1,4}\s?:""",
+    ),
+    # A block of that name, and its value below.
+    "block": (
+        " :=",
+        r"(?=[ :=])\s{0,2}(?::\s?\{?|=?\s?\{)[ \t]{0,4}(?:\r?\n|\\n)(?P<indent>[ \t]{1,40})"
+        r"""(?:(?!["']?(?:[Dd]efault|[Vv]alue)["']?\s?[:=])[^\s}][^\n\\]{0,200}(?:\n|\\n)(?P=indent)[ \t]{0,8}){0,8}"""
+        r"""["']?(?:[Dd]efault|[Vv]alue)["']?[ \t]{0,8}[:=]""",
+    ),
+    "list": (
+        "<",
+        r"</key>(?:\s|\\n){0,40}<string>",
+    ),
+    "sign": (
+        " \t=:!|?-→⇒│%",
+        r"[ \t]{0,16}+(?=[=:!|?→⇒│%A-])(?:=>|:=|[=!]==?|\|\|=?|\?\??=?|->|→|⇒|[|│](?=\s)|=|:(?!:)|%(?:25)?3[ADad]"
+        r"|(?<=[ \t])As[ \t]\w{3,12}[ \t]{1,2}=)\*{0,2}+" + _ASSIGNED,
+    ),
+    "table": (
+        " \t",
+        rf"(?:\t{{1,4}}+|[ ]{{3,40}}+)(?=[^\s|=:>-])(?={WORDLY}{{0,255}}+(?:{SIGN}|{_WRAPPED})"
+        r"|(?:[A-Z][\w-]{1,30}[ \t]{0,40}){1,11}\r?\n)",
+    ),
+    "xml": (
+        ">",
+        r">(?=[^<>]{1,420}</)",
+    ),
+    "comma": (
+        " \t,",
+        rf"[ \t]{{0,4}}+,\s{{0,16}}+(?=[bBrRuUfFN@$]?{_MADE_TEXT})",
+    ),
+    "call": (
+        ".(",
+        rf"(?:\.(?:type|fill|send_?[kK]eys|set_?[vV]alue|val))?\([ \t]{{0,2}}(?={_MADE_TEXT})",
+    ),
+    "part": (
+        "\n\r\\",
+        r"(?<=\")(?:\r?\n|\\r\\n|\\n){2}(?=\S)",
+    ),
+    "gap": (
+        " \t,",
+        rf"(?=[ \t,])(?={_NEXT}|{_OPTION})",
+    ),
+    # Only a sentence can tell of something further on.
+    "said": (
+        " \t",
+        rf"(?=[ \t])(?={_PROSAIC}{{0,255}}+{SIGN})",
+    ),
+    "head": (
+        "\n\r",
+        r"(?=\r?\n\S)",
+    ),
+}
+
+
+class Tied(NamedTuple):
+    """A name from its stem on, and what ties a value to it."""
+
+    #: Where the name ends, what closes it (quotes, brackets), and where that ends.
+    end: int
+    closers: str
+    closed: int
+    #: One of the keys of the table above, and all that ties: behind it stands the value.
+    kind: str
+    tie: re.Match[str]
+
+
+_Match = Callable[[str, int], re.Match[str] | None]
+
+
+@cache
+def _name() -> _Match:
+    """From a stem to the first sign that is none of the name's."""
+    words = load("secrets@1")["names"]["tail"]
+    tail = tree({form for word in words for form in (word, word.capitalize(), word.upper())}, longest=True)
+    more = rf"(?>(?=[_.\-A-Z0-9])(?:[_.-]{{0,2}}(?:{tail}(?![a-z])|[0-9]{{1,4}})){{0,3}}|)_?+"
+    signs = "".join(map(re.escape, _ties()))
+    return re.compile(
+        rf"(?P<rest>{_REST}{more})(?: [0-9]{{1,2}}(?=:)|)(?P<closers>{_CLOSERS})(?=[{signs}])"
+    ).match
+
+
+@cache
+def _ties() -> dict[str, _Match]:
+    """What may tie, by the sign it begins with."""
+    signs = dict.fromkeys("".join(first for first, _ in _TIES.values()))
+    return {
+        sign: re.compile(
+            "|".join(f"(?P<{kind}>{tie})" for kind, (first, tie) in _TIES.items() if sign in first)
+        ).match
+        for sign in signs
+    }
+
+
+def tied(text: str, at: int) -> Tied | None:
+    """What the name with a stem at ``at`` is tied to its value by; None for most."""
+    name = _name()(text, at)
+    if name is None:
+        return None
+    closed = name.end()
+    tie = _ties()[text[closed]](text, closed)
+    if tie is None:
+        return None
+    return Tied(name.end("rest"), name["closers"], closed, tie.lastgroup or "", tie)
