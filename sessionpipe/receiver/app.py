@@ -18,7 +18,7 @@ import msgspec
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
@@ -100,6 +100,7 @@ class Receiver:
             Refused: self._refused,
             HTTPException: self._failed,
             sqlite3.Error: self._no_storage,
+            ClientDisconnect: self._gone,
             _Shut: self._shut,
         }
         return Guard(Starlette(routes=routes, exception_handlers=handlers, lifespan=self._life), names)
@@ -356,6 +357,10 @@ class Receiver:
         answer = _json({"reason": str(error.detail).lower().replace(" ", "_")}, error.status_code)
         answer.headers.update(error.headers or {})
         return answer
+
+    async def _gone(self, request: Request, error: Exception) -> Response:
+        # Nobody is there to read it, and nothing is wrong with us.
+        return Response(status_code=400)
 
     async def _no_storage(self, request: Request, error: Exception) -> Response:
         # A full disk, a lock held by somebody else: senders keep what they have, and try again.

@@ -92,9 +92,13 @@ def card(row: Row, now_ms: int) -> dict[str, Any]:
         "url": link(block.get("url")),
         "unattended": block.get("attended") is False,
         "parents": [
-            {"words": words, "name": block[field], "href": "session?" + urlencode({"id": block[field]})}
-            for field, words in (("launched_by", "started by"), ("delegated_by", "answers"))
-            if block.get(field)
+            {"words": words, "name": name, "href": "session?" + urlencode({"id": name})}
+            for words, name in (
+                ("part of", f"{row.harness}:{block['parent_id']}" if block.get("parent_id") else ""),
+                ("started by", block.get("launched_by", "")),
+                ("answers", block.get("delegated_by", "")),
+            )
+            if name
         ],
         "standing": stands,
         "since": when(stands.since, now_ms),

@@ -98,6 +98,10 @@ class Row(NamedTuple):
         return f"{self.harness}:{self.id}"
 
 
+#: Where words that are no id are looked for.
+_SEARCHED = " || ' ' || ".join(
+    f"coalesce(json_extract(block, '$.{name}'), '')" for name in ("title", "cwd", "branch", "repo")
+)
 _ROW = "key, harness, id, block, memory, events, last_ms, heard_ms"
 _memory = msgspec.json.Decoder(Memory)
 
@@ -222,7 +226,7 @@ class Store:
         for where, values in (
             ("WHERE id = ? OR (harness = ? AND id = ?)", (said, harness, rest)),
             ("WHERE short >= ? AND short < ?", (said.lower(), said.lower() + "g")),
-            ("WHERE instr(lower(block), ?)", (said.lower(),)),
+            (f"WHERE instr(lower({_SEARCHED}), ?)", (said.lower(),)),
         ):
             if found := self._rows(f"{where} ORDER BY last_ms DESC LIMIT ?", (*values, most)):
                 return found

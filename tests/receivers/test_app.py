@@ -437,6 +437,20 @@ def test_a_client_whose_body_does_not_end_is_told_so(tmp_path: Path) -> None:
         assert receiver.take(event())["accepted"] == 1
 
 
+def test_one_that_hangs_up_in_the_middle_is_no_fault(tmp_path: Path) -> None:
+    with serving(tmp_path) as receiver:
+        for sent in (b"", b"{"):
+            with socket.create_connection(("127.0.0.1", receiver.port), 60) as connection:
+                head = f"POST {EVENTS} HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n\r\n"
+                connection.sendall(head.encode() + sent)
+        receiver.enter()
+        with streaming(receiver) as response:
+            looks(response)
+        assert receiver.take(event())["accepted"] == 1
+        receiver.end()
+        assert receiver.errors.read_text() == ""
+
+
 def test_a_full_disk_is_said_and_senders_are_told_to_come_again(tmp_path: Path) -> None:
     with serving(tmp_path) as receiver:
         receiver.take(event())

@@ -208,7 +208,7 @@ def test_a_session_is_found_by_all_it_may_be_called(store: Store) -> None:
         "claude-code:8c132906-8c3f-4814-870a-afc3d05e1d2e",
     ):
         assert [row.id for row in store.find(said)] == ["8c132906-8c3f-4814-870a-afc3d05e1d2e"], said
-    assert store.find("%") == store.find("nothing") == []
+    assert store.find("%") == store.find("nothing") == store.find("title") == []
 
 
 def test_the_newest_come_first_in_pages(store: Store) -> None:
