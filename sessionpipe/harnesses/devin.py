@@ -302,8 +302,17 @@ class _Config(msgspec.Struct):
 _CONFIGS = msgspec.json.Decoder(_Config)
 
 
+# Comments, and commas before a closing bracket, are allowed there. A string is met first, so that nothing
+# in it is taken for either; one that does not end runs to the end.
+_TOLERATED = re.compile(rb'("[^"\\]*(?:\\.[^"\\]*)*"?)|//[^\n]*|/\*.*?(?:\*/|\Z)|,(?=\s*[}\]])', re.DOTALL)
+
+
 def _org(opened: Opened) -> str | None:
-    read = jsonl.decode(opened.head(_CONFIG), _CONFIGS) if opened.size <= _CONFIG else None
+    if opened.size > _CONFIG:
+        return None
+    text = opened.head(_CONFIG)
+    plain = _TOLERATED.sub(lambda found: found[1] or b"", text)
+    read = jsonl.decode(text, _CONFIGS) or jsonl.decode(plain, _CONFIGS)
     value = read.devin.org_id if read and read.devin else None
     # Never an address: that has a sign no id has.
     return value if isinstance(value, str) and _ACCOUNT.fullmatch(value) else None

@@ -286,9 +286,21 @@ class TestFacts:
         person.configures(json.dumps({"devin": {"org_id": org}}))
         assert person.tells().get("account_id") == account
 
-    def test_settings_that_cannot_be_read_say_nothing(self, person: Person) -> None:
-        person.configures('{ // a comment\n "devin": {"org_id": "org-1"} }')
-        assert "account_id" not in person.tells()
+    @pytest.mark.parametrize(
+        ("text", "account"),
+        [
+            ('{ // a comment\n "devin": {"org_id": "org-1",}, }', "org-1"),
+            ('{ /* "devin": */ "devin": {"org_id": "org-1"}} /* to the end', "org-1"),
+            ('{ "a": "// no comment", "devin": {"org_id": "org-1"}, "b": "/*" }', "org-1"),
+            ('{ "a": "\\"", // "\n "devin": {"org_id": "org-1"} }', "org-1"),
+            ('{ "devin": {"org_id": "org-1" }', None),
+            ('{ "devin', None),
+            ("", None),
+        ],
+    )
+    def test_settings_may_have_comments(self, person: Person, text: str, account: str | None) -> None:
+        person.configures(text)
+        assert person.tells().get("account_id") == account
 
     @pytest.mark.parametrize(
         ("target", "version"),
