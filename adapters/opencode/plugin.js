@@ -115,16 +115,15 @@ const EVENTS = {
   "question.rejected": replied,
 };
 
-// Two events say that a session is idle, `session.status` first; OpenCode means to keep that one alone.
+// Two events say that a session is idle, `session.status` first; OpenCode means to keep only that one.
 function idle({ sessionID, status }, type) {
   const session = state.sessions.get(sessionID);
   if (!session?.running || (status && status.type !== "idle")) return;
   if (!session.ending) {
     for (const told of session.queued.splice(0)) begin(session, told);
-    session.ending = { t: Date.now() };
+    session.ending = Date.now();
     setTimeout(() => attempt(() => finish(session)), LATE_MS).unref();
   }
-  session.ending.type = type;
   // An aborted call ends after its turn, and would seem to be of the next.
   if (type === "session.idle" && !(session.error && session.open.size > 0)) finish(session);
 }
@@ -169,7 +168,7 @@ function finish(session) {
   session.ending = session.error = undefined;
   session.running = false;
   session.open.clear();
-  tell(ending.type, session, { last, error: error && failure(error) }, ending.t);
+  tell("session.idle", session, { last, error: error && failure(error) }, ending);
 }
 
 function failure({ name, data }) {
