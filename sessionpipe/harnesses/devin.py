@@ -284,11 +284,15 @@ def _string(value: object) -> str | None:
 
 
 def _version(data: str) -> str | None:
-    try:
-        name = os.path.basename(os.readlink(f"{data}/_versions/current"))  # noqa: PTH115, PTH119
-    except (OSError, ValueError):
-        return None
-    return name if re.fullmatch(r"v?\d[0-9A-Za-z.+-]{0,63}", name) else None
+    """The version that is current: a link's name, beside the store or above it."""
+    for folder in (data, os.path.dirname(data)):  # noqa: PTH120
+        try:
+            name = os.path.basename(os.readlink(f"{folder}/_versions/current"))  # noqa: PTH115, PTH119
+        except (OSError, ValueError):
+            continue
+        if re.fullmatch(r"v?\d[0-9A-Za-z.+-]{0,63}", name):
+            return name
+    return None
 
 
 class _Devin(msgspec.Struct):
