@@ -65,7 +65,10 @@ def install(harness: tuple[str, ...], dry_run: bool, no_backfill: bool) -> None:
             after_install(state(), sorted(hooked))
     if new:
         click.echo("Now `sessionpipe tail` shows what they do, `sessionpipe doctor` whether all is well.")
-    if all(report.did == "not found" for report in reports[1:]):
+    absent = [report for report in reports if report.did == "not found"]
+    if absent and harness:
+        raise Fail(f"{absent[0].harness} was not found: {absent[0].why}")
+    if len(absent) == len(reports) - 1:
         raise Fail("no agent was found here; name one to make its folder: `sessionpipe install claude-code`")
 
 

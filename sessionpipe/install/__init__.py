@@ -75,8 +75,7 @@ def install(
         manifest = Manifest(state)
         for name in wanted:
             found = list(_install_harness(name, env, manifest, state, dry_run, named=bool(names)))
-            folder = targets()[name][0].folder(env)
-            reports += found or [Report(name, None, "not found", f"there is no {folder}")]
+            reports += found or [Report(name, None, "not found", targets()[name][0].absence(env))]
     return reports
 
 

@@ -165,10 +165,12 @@ class Target:
         other = path.with_name(beside) if beside else None
         return other if other and os.path.lexists(other) else None
 
-    def folder(self, env: Mapping[str, str]) -> Path:
-        """The config folder that would be made for a harness that has none."""
-        patterns = (*self.table.get("there", ()), *self.table["dirs"])
-        return next(Path(found) for pattern in patterns if (found := expand(pattern, env)))
+    def absence(self, env: Mapping[str, str]) -> str:
+        """Why the harness counts as not being here, in words."""
+        folders = [*self._expanded("there", env), *self._expanded("dirs", env)]
+        return (
+            f"there is no {folders[0]}" if folders else "the variable that names its folder is no full path"
+        )
 
     def elsewhere(self, env: Mapping[str, str]) -> str | None:
         """The set variable that moves this harness out of the home folder, if one does."""

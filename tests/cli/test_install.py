@@ -91,6 +91,13 @@ def test_with_no_agent_here_it_says_what_to_do(run: Any) -> None:
     assert "sessionpipe install claude-code" in done.stderr
 
 
+def test_one_whose_folder_cannot_be_told_says_why(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CODEX_HOME", "not/absolute")
+    done = run("install", "codex")
+    assert done.exit_code == 1
+    assert "codex was not found: the variable that names its folder is no full path" in done.stderr
+
+
 def test_an_unknown_harness_is_a_usage_error_that_lists_the_known(run: Any) -> None:
     for command in ("install", "uninstall"):
         done = run(command, "vim")
