@@ -25,6 +25,7 @@ Draft = dict[str, Any]
 
 _ID = r"[0-9A-Za-z][0-9A-Za-z_-]{0,127}"
 _NAME = re.compile(rf"{_ID}\.jsonl")
+_TAIL = 64 << 10
 _TELLING = frozenset({"session.started", "turn.started", "turn.ended", "session.ended"})
 
 
@@ -146,19 +147,35 @@ def _first_ask(opened: Opened) -> str | None:
 
 
 def amend(drafts: list[Draft], context: Context, files: Files) -> list[Draft]:
-    """The drafts, a command that failed with its exit code for an error."""
-    return [_amended(draft) for draft in drafts]
+    """The drafts with what went wrong: of a command its exit code, of a turn what its transcript ends with."""
+    return [_amended(draft, files) for draft in drafts]
 
 
-def _amended(draft: Draft) -> Draft:
-    data = draft["data"]
-    if draft["type"] != "tool.ended" or data["ok"] or "error" in data:
-        return draft
-    output = data.get("output")
+def _amended(draft: Draft, files: Files) -> Draft:
+    error = None
+    if "error" not in draft["data"]:
+        if draft["type"] == "tool.ended" and not draft["data"]["ok"]:
+            error = _exit_code(draft["data"].get("output"))
+        elif draft["type"] == "turn.ended" and draft["data"]["reason"] == "error":
+            error = _last_error(find(draft["memo"].get("file"), files), files)
+    return {**draft, "data": {**draft["data"], "error": error}} if error else draft
+
+
+def _exit_code(output: object) -> str | None:
     code = output.get("exitCode") if isinstance(output, dict) else None
-    if not isinstance(code, int) or isinstance(code, bool):
-        return draft
-    return {**draft, "data": {**data, "error": f"Exit code {code}"}}
+    return f"Exit code {code}" if isinstance(code, int) and not isinstance(code, bool) else None
+
+
+def _last_error(place: Path | None, files: Files) -> str | None:
+    """What the last line says went wrong, where that is a turn's end."""
+    opened = files.open(place) if place else None
+    if opened is None:
+        return None
+    with opened:
+        last = next(jsonl.backward(opened, _TAIL), None)
+    record = jsonl.decode(last.data, _RECORDS) if last else None
+    failed = record is not None and record.type == "turn_ended" and record.status == "error"
+    return record.error if record and failed and isinstance(record.error, str) and record.error else None
 
 
 # --- history --------------------------------------------------------------------------------------

@@ -169,6 +169,26 @@ class TestFacts:
         (draft,) = amend([{"type": "tool.ended", "data": data}], home.context, home.files)
         assert draft["data"].get("error") == error
 
+    @pytest.mark.parametrize(
+        ("last", "reason", "error"),
+        [
+            ({"type": "turn_ended", "status": "error", "error": "no model"}, "error", "no model"),
+            ({"type": "turn_ended", "status": "error", "error": "no model"}, "stop", None),
+            ({"type": "turn_ended", "status": "error", "error": {}}, "error", None),
+            ({"type": "turn_ended", "status": "success", "error": "x"}, "error", None),
+            ({"role": "assistant", "error": "x"}, "error", None),
+        ],
+    )
+    def test_a_turn_that_failed_says_why_where_its_transcript_does(
+        self, home: Home, last: dict[str, Any], reason: str, error: str | None
+    ) -> None:
+        file = home.writes(f"p/agent-transcripts/{NAME}.jsonl", "Fix it")
+        with Path(file).open("a") as opened:
+            opened.write(json.dumps(last) + "\n")
+        ended = {"type": "turn.ended", "data": {"reason": reason}, "memo": {"file": file}}
+        (draft,) = amend([ended], home.context, home.files)
+        assert draft["data"].get("error") == error
+
 
 class TestHistory:
     def test_each_conversation_that_somebody_asked_something_in_is_there_once(self, home: Home) -> None:
