@@ -169,7 +169,12 @@ def find(claimed: object, files: Files) -> Path | None:
     return files.resolve(claimed, suffix=".jsonl", name_ok=lambda name: bool(_NAME.fullmatch(name)))
 
 
-FORMAT = reading.Format(find=find, meaning=lambda _: _Meaning(), backward=False, parting=True)
+def _anew(line: bytes) -> int | None:
+    record = jsonl.decode(line, DECODER) if line.startswith(b'{"sessionId"') else None
+    return jsonl.epoch_ms(record.startTime) if record and record.is_header else None
+
+
+FORMAT = reading.Format(find=find, meaning=lambda _: _Meaning(), backward=False, parting=True, anew=_anew)
 
 
 def exchanges(path: str | Path | None, cursor: dict[str, Any], want: Want, files: Files) -> Reading:

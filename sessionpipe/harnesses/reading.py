@@ -211,6 +211,8 @@ class Format:
     ``open(path, files)``: the file, open.
     ``backward``: a line means the same whatever stands before it, so that a prompt may be looked for from
     the end. ``parting``: nothing says that a turn has ended but that its last message makes no call.
+    ``anew(line)``: when (epoch ms) a program began to write from that line on, if it says so: what stands before
+    is over, so that reading forwards need not begin at the file's beginning.
     ``timed``: records say when they were written; if not, a first reading begins at the last prompt.
     ``quiet``: nothing that is written tells a turn's end; once its hook has run, last words are at the
     end of a file that was left alone for :data:`QUIET_MS`.
@@ -222,6 +224,7 @@ class Format:
     open: Callable[[Path, Files], Opened | None] = _as_it_is
     backward: bool = True
     parting: bool = False
+    anew: Callable[[bytes], int | None] | None = None
     timed: bool = True
     quiet: bool = False
 
@@ -290,6 +293,7 @@ def starting_point(format: Format, opened: Opened, since_ms: int | None) -> int 
 
 
 def _by_going_forward(format: Format, opened: Opened, own: int, since_ms: int) -> int:
+    own = max(own, _last_anew(format, opened, since_ms))
     start, over_at, meaning = own, None, format.meaning(opened)
     for line in jsonl.forward(opened, own):
         for step in meaning.steps(line):
@@ -306,3 +310,14 @@ def _by_going_forward(format: Format, opened: Opened, own: int, since_ms: int) -
                 case Said() | Worked() if format.parting:
                     over_at = None
     return start if over_at is None else over_at
+
+
+def _last_anew(format: Format, opened: Opened, since_ms: int) -> int:
+    """Where the program began to write that was writing at ``since_ms``, as far as it is known."""
+    if format.anew is None:
+        return 0
+    for line in jsonl.backward(opened, BACKWARDS):
+        began_ms = format.anew(line.data)
+        if began_ms is not None and began_ms <= since_ms:
+            return line.start
+    return 0

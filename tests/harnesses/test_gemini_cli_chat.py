@@ -241,6 +241,19 @@ def test_a_resumed_session_begins_behind_its_past(script: Script, tmp_path: Path
     assert said_in(reading)[-1] == ("new", "answer")
 
 
+def test_of_a_large_chat_that_is_resumed_only_the_end_is_read(
+    script: Script, tmp_path: Path, bytes_read: list[int]
+) -> None:
+    for _ in range(40):
+        script.asks("old").message("info", "x" * (256 << 10)).says("answer")
+    script.starts()
+    since = script.now + 10
+    file = script.asks("new").says("answer too").write(tmp_path)
+    reading = exchanges(file, {}, Want(digest("answer too"), False, since, script.now + 10), Files())
+    assert said_in(reading) == [("new", "answer too")]
+    assert sum(bytes_read) < 3 << 20
+
+
 @pytest.mark.parametrize(
     "mangle",
     [
