@@ -32,7 +32,7 @@ class Place(NamedTuple):
         """The URL of a receiver that listens on ``port``."""
         if self.url is not None:
             return self.url
-        name = "localhost" if self.host in LOOPBACK or self.host in ("0.0.0.0", "::") else self.host  # noqa: S104
+        name = "localhost" if self.host in ("0.0.0.0", "::") else self.host  # noqa: S104
         return f"http://{f'[{name}]' if ':' in name else name}:{port}"
 
 
@@ -40,7 +40,7 @@ class Place(NamedTuple):
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="0: any free one."
 )
-@click.option("--host", default="127.0.0.1", show_default=True, help="Where to listen; see --network.")
+@click.option("--host", default="localhost", show_default=True, help="Where to listen; see --network.")
 @click.option("--network", is_flag=True, help="Let other machines connect: --host is not this machine alone.")
 @click.option(
     "--url", help="The address it is reached at, where a proxy stands in front: https://board.example"
@@ -171,14 +171,14 @@ def _serve(
     except (OSError, Unusable) as error:
         raise Fail(reason(error)) from None
     try:
-        listener = listen(place.host, place.port)
+        listeners = listen(place.host, place.port)
     except OSError as error:
         store.close()
         raise Fail(
             f"port {place.port} of {place.host} can't be used ({reason(error)});"
             " is a receiver running already? Else choose another with --port"
         ) from None
-    url = place.address(listener.getsockname()[1])
+    url = place.address(listeners[0].getsockname()[1])
     token = f"--token-file {_typed(token_file)}"
     signed = "" if secret_file is None else f" --secret-file {_typed(secret_file.absolute())}"
     settings = Settings(
@@ -208,9 +208,10 @@ def _serve(
 
     names = frozenset(filter(None, (urlsplit(url).hostname, place.host)))
     try:
-        run(Receiver(store, keys, settings), listener, names, ready)
+        run(Receiver(store, keys, settings), listeners, names, ready)
     finally:
-        listener.close()
+        for listener in listeners:
+            listener.close()
         store.close()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import logging
 import signal
 import socket
@@ -25,8 +26,25 @@ CONNECTIONS = 200
 _GRACE_S = 3
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """A listening socket; raises OSError where there can be none."""
+def listen(host: str, port: int) -> list[socket.socket]:
+    """Listening sockets, one port for all; raises OSError where there can be none.
+
+    ``localhost`` is both of this machine's own addresses: on the one that was left free, another user's
+    program could be sent what is meant for this one, the token with it.
+    """
+    if host != "localhost":
+        return [_listener(host, port)]
+    listeners = [_listener("127.0.0.1", port)]
+    try:
+        listeners.append(_listener("::1", listeners[0].getsockname()[1]))
+    except OSError as error:
+        if error.errno not in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
+            listeners[0].close()
+            raise
+    return listeners
+
+
+def _listener(host: str, port: int) -> socket.socket:
     family, kind, protocol, _, address = socket.getaddrinfo(
         host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )[0]
@@ -43,7 +61,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def run(
-    receiver: Receiver, listener: socket.socket, names: frozenset[str], ready: Callable[[], None]
+    receiver: Receiver, listeners: list[socket.socket], names: frozenset[str], ready: Callable[[], None]
 ) -> None:
     """Serve until SIGINT or SIGTERM; ``ready`` is called once requests are answered."""
     log = logging.getLogger("uvicorn.error")
@@ -62,7 +80,7 @@ def run(
         limit_concurrency=CONNECTIONS,
         timeout_graceful_shutdown=_GRACE_S,
     )
-    asyncio.run(_Server(config, receiver, ready).serve(sockets=[listener]))
+    asyncio.run(_Server(config, receiver, ready).serve(sockets=listeners))
 
 
 class _Server(uvicorn.Server):

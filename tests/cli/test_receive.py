@@ -122,6 +122,16 @@ def test_a_port_that_is_taken_is_said_in_one_line(tmp_path: Path) -> None:
     assert "is a receiver running already?" in result.output
 
 
+def test_a_port_that_another_has_on_the_other_address_of_this_machine_is_not_used() -> None:
+    try:
+        taken = socket.create_server(("::1", 0), family=socket.AF_INET6)
+    except OSError:
+        pytest.skip("this machine has no IPv6")
+    with taken:
+        result = run("--port", str(taken.getsockname()[1]))
+    assert (result.exit_code, "can't be used" in result.output) == (1, True)
+
+
 @pytest.mark.parametrize(
     ("prepare", "words", "says"),
     [
