@@ -30,6 +30,8 @@ _OVER = 256
 Reach = tuple[int, int, int]
 # A change further away than this changes nothing that is found.
 _REACH = 8_192
+# Nothing fits between a word and what stands so close.
+_NEXT_TO = 8
 
 
 class Found(NamedTuple):
@@ -281,4 +283,5 @@ def _words(
                 named, upto = rule.look(text, at)
                 spans += named
                 done[index, rule.id] = upto
-                reached.append((at - rule.back, upto, len(named)))
+                if upto > at + _NEXT_TO:
+                    reached.append((at - rule.back, upto, len(named)))

@@ -53,6 +53,8 @@ class View:
 
     def _take(self, text: str, start: int, end: int) -> None:
         """Take the words from ``start`` to ``end``, which signs that no token has separate."""
+        if not _SIGN.search(text, start, end):
+            return
         while start < end:
             other = _OTHER.search(text, start, end)
             stop = other.start() if other else end

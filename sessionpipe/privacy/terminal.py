@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
-from itertools import accumulate
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from itertools import accumulate, pairwise
 
 Span = tuple[int, int]
 
 #: In lower case, what every code begins with, as itself or escaped in a string.
 SIGNS = ("\x1b", "\\u001b", "\\x1b", "\\033", "\\e[")
 _CODE = re.compile(
-    r"(?:\x1b|\\u001[bB]|\\x1[bB]|\\033|\\e)(?:\[[0-9;:?]{0,24}[A-Za-z]|\][^\x07\x1b\n]{0,400}(?:\x07|\x1b\\)|[()][A-Z0-9]|[=>78])"
+    r"((?:\x1b|\\u001[bB]|\\x1[bB]|\\033|\\e)(?:\[[0-9;:?]{0,24}[A-Za-z]|\][^\x07\x1b\n]{0,400}(?:\x07|\x1b\\)|[()][A-Z0-9]|[=>78]))"
 )
 # Lines with codes and what stands between them are looked at together: a key has many lines.
 _APART = 400
@@ -21,47 +22,59 @@ _APART = 400
 class View:
     """A part of a text, written differently."""
 
-    def __init__(self, pieces: list[str], starts: list[int], sign: str) -> None:
-        """``pieces``, which begin in the text at ``starts``, joined by ``sign``."""
+    def __init__(self, pieces: list[str], starts: Callable[[], list[int]], sign: str) -> None:
+        """``pieces``, which begin in the text at ``starts()``, joined by ``sign``."""
         self.text = sign.join(pieces)
-        self.starts = starts
-        self._lengths = [len(piece) + len(sign) for piece in pieces[:-1]]
-        self._begins: list[int] = []
+        self._pieces = pieces
+        self._between = len(sign)
+        # Most views have nothing that must be placed.
+        self._starts = starts
 
+    @cached_property
+    def starts(self) -> list[int]:
+        """Where the pieces begin in the text."""
+        return self._starts()
+
+    @cached_property
     def begins(self) -> list[int]:
         """Where the pieces begin in the view."""
-        if not self._begins:
-            self._begins = list(accumulate(self._lengths, initial=0))
-        return self._begins
+        return list(accumulate((len(piece) + self._between for piece in self._pieces[:-1]), initial=0))
 
     def place(self, span: Span) -> Span:
         """Where in the text ``span`` of the view is."""
         return self._place(span[0]), self._place(span[1] - 1) + 1
 
     def _place(self, index: int) -> int:
-        begins = self.begins()
-        piece = max(0, bisect_right(begins, index) - 1)
-        return self.starts[piece] + index - begins[piece]
+        piece = max(0, bisect_right(self.begins, index) - 1)
+        return self.starts[piece] + index - self.begins[piece]
 
 
 def views(text: str) -> Iterator[View]:
     """The parts of ``text`` that have codes, with a sign of no meaning for each, and without them."""
-    stretch: list[Span] = []
-    for code in _CODE.finditer(text):
-        if stretch and code.start() - stretch[-1][1] > _APART:
-            yield from _both(text, stretch)
-            stretch = []
-        stretch.append(code.span())
-    if stretch:
-        yield from _both(text, stretch)
+    # What stands between two codes, and the codes, in turn.
+    parts = _CODE.split(text)
+    apart = [index for index in range(2, len(parts) - 1, 2) if len(parts[index]) > _APART]
+    at = 0
+    for first, last in pairwise((0, *apart, len(parts) - 1)):
+        if first < last:
+            yield from _both(parts[first : last + 1], at)
+            at += sum(map(len, parts[first:last]))
 
 
-def _both(text: str, codes: list[Span]) -> Iterator[View]:
-    begin = text.rfind("\n", max(0, codes[0][0] - _APART), codes[0][0]) + 1 or max(0, codes[0][0] - _APART)
-    end = text.find("\n", codes[-1][1], codes[-1][1] + _APART)
-    if end < 0:
-        end = min(len(text), codes[-1][1] + _APART)
-    starts = [begin, *(stop for _, stop in codes)]
-    pieces = [text[start:stop] for start, stop in zip(starts, [*(at for at, _ in codes), end], strict=True)]
+def _both(parts: list[str], at: int) -> Iterator[View]:
+    """Both views of ``parts`` that begin at ``at``: codes, what is between them, and around them to the line's ends."""
+    lead, tail = parts[0], parts[-1]
+    parts[0] = lead[-_APART:].rpartition("\n")[2]
+    parts[-1] = tail[:_APART].partition("\n")[0]
+    pieces, codes = parts[::2], parts[1::2]
+
+    def starts() -> list[int]:
+        begin = at + len(lead) - len(parts[0])
+        return list(
+            accumulate(
+                (len(one) + len(code) for one, code in zip(pieces, codes, strict=False)), initial=begin
+            )
+        )
+
     for sign in ("\0", ""):
         yield View(pieces, starts, sign)

@@ -32,13 +32,14 @@ class Rows(View):
     """Rows of a text put together again, and where they were."""
 
     def __init__(self, pieces: list[str], starts: list[int]) -> None:
-        super().__init__(pieces, starts, "")
+        super().__init__(pieces, lambda: starts, "")
 
     def parts(self, span: Span) -> list[Span]:
         """Where in the text the parts of ``span`` are, one a row; none when it lies in one."""
-        begins = self.begins()
         parts: list[Span] = []
-        for begin, after, at in zip(begins, [*begins[1:], len(self.text)], self.starts, strict=True):
+        for begin, after, at in zip(
+            self.begins, [*self.begins[1:], len(self.text)], self.starts, strict=True
+        ):
             start, end = max(span[0], begin), min(span[1], after)
             if start < end:
                 parts.append((at + start - begin, at + end - begin))
