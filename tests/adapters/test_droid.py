@@ -177,6 +177,8 @@ class TestNotifications:
             ("Please confirm the plan", "permission"),
             ("Droid is waiting for your input", "idle"),
             ("Session is idle", "idle"),
+            ("Droid needs your attention", "idle"),
+            ("Permissions are needed for your input", "permission"),
             ("Update available", None),
             ("impermissible", None),
             ("", None),
