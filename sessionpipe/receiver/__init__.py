@@ -13,6 +13,7 @@
 * :mod:`~sessionpipe.receiver.keys`: the token, and what is derived from it.
 * :mod:`~sessionpipe.receiver.live`: telling open pages that something changed.
 * :mod:`~sessionpipe.receiver.page`: sessions as HTML.
+* :mod:`~sessionpipe.receiver.bodies`: what a request carries, bounded, and its signature.
 * :mod:`~sessionpipe.receiver.guard`: what holds for every request and every answer.
 * :mod:`~sessionpipe.receiver.app`: the routes.
 * :mod:`~sessionpipe.receiver.serve`: the socket, the signals, the server.

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 import contextlib
-import hashlib
-import hmac
 import sqlite3
 import sys
 from collections.abc import AsyncIterator
 from typing import Any, TypeVar
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import urlencode
 
 import msgspec
 from starlette.applications import Starlette
@@ -27,7 +23,7 @@ from starlette.types import ASGIApp
 from sessionpipe.clock import now_ms
 from sessionpipe.protocol import PROTOCOL, rfc3339
 from sessionpipe.protocol.ids import is_harness_name, is_session_id
-from sessionpipe.receiver import incoming, page
+from sessionpipe.receiver import bodies, incoming, page
 from sessionpipe.receiver.board import UNANSWERED_MS
 from sessionpipe.receiver.guard import Guard, is_same_origin
 from sessionpipe.receiver.incoming import Refused
@@ -35,17 +31,10 @@ from sessionpipe.receiver.keys import Keys
 from sessionpipe.receiver.live import Hub
 from sessionpipe.receiver.store import Row, Store
 from sessionpipe.receiver.timeline import parts
-from sessionpipe.sinks.signing import key as signing_key
 
 API = "/api/sessionpipe/v1"
 MAX_EVENTS, MAX_BYTES = 50, 262_144
-#: What is read, and thrown away, of a body that is too large, so that its sender gets to hear it.
-_DRAINED = 8 << 20
-#: How long a body may take.
-BODY_S = 20.0
-#: By how much a signature's time may be off (Standard Webhooks).
-_SKEW_S = 300
-_DAY_S, _YEAR_S = 86_400, 365 * 86_400
+_YEAR_S = 365 * 86_400
 _PRUNE_EVERY_S = 3_600.0
 
 #: What a page shows: sessions at work or waiting, the latest of the others, the last events of one.
@@ -136,12 +125,12 @@ class Receiver:
 
     async def take(self, request: Request) -> Response:
         """``POST {events}``: what is answered with 202 is on disk."""
-        body, whole = await _body(request)
+        body, whole = await bodies.read(request, MAX_BYTES)
         self._bearer(request)
         if not whole:
             raise Refused(413, "too_many_bytes", max_bytes=MAX_BYTES)
         if self.settings.secret is not None:
-            _signed(request, self.settings.secret, body)
+            bodies.check_signature(request.headers, body, self.settings.secret, now_ms() // 1000)
         if request.headers.get("sessionpipe-protocol", str(PROTOCOL)).strip() != str(PROTOCOL):
             raise Refused(400, "unsupported_protocol", supported=[PROTOCOL])
         if request.headers.get("content-encoding", "identity").lower() != "identity":
@@ -288,8 +277,8 @@ class Receiver:
         """Delete a session here, by a form of ours alone."""
         self._person(request)
         host = request.headers.get("host", "")
-        body, whole = await _body(request, 4096)
-        form = _form(body) if whole else {}
+        body, whole = await bodies.read(request, 4096)
+        form = bodies.form(body) if whole else {}
         name, said = form.get("id", ""), form.get("form", "")
         same = is_same_origin(request.headers.get("origin"), host, "https" if self._secure else "http")
         if not same or not self.keys.is_form(said, f"forget {name}"):
@@ -370,43 +359,6 @@ class Receiver:
 
 class _Shut(Exception):
     """A browser without the cookie."""
-
-
-async def _body(request: Request, most: int = MAX_BYTES) -> tuple[bytes, bool]:
-    """The body, and whether that is all of it. Of one that is too large the rest is not kept."""
-    kept = bytearray()
-    size = 0
-    try:
-        async with asyncio.timeout(BODY_S):
-            async for chunk in request.stream():
-                size += len(chunk)
-                if size <= most:
-                    kept += chunk
-                elif size > _DRAINED:
-                    raise HTTPException(413, "too many bytes", {"connection": "close"})
-    except TimeoutError:
-        raise HTTPException(408, "too slow", {"connection": "close"}) from None
-    return bytes(kept), size <= most
-
-
-def _form(body: bytes) -> dict[str, str]:
-    return dict(parse_qsl(body.decode("utf-8", "replace")))
-
-
-def _signed(request: Request, secret: str, body: bytes) -> None:
-    """Refuse a body that is not signed with ``secret`` now (Standard Webhooks)."""
-    said = {name: request.headers.get(f"webhook-{name}", "") for name in ("id", "timestamp", "signature")}
-    stamp = _number(said["timestamp"], None)
-    if not said["id"] or stamp is None or abs(now_ms() // 1000 - stamp) > _SKEW_S:
-        raise Refused(401, "signature_missing_or_old")
-    message = f"{said['id']}.{stamp}.".encode() + body
-    right = hmac.new(signing_key(secret), message, hashlib.sha256).digest()
-    for signature in said["signature"].split()[:8]:
-        version, _, encoded = signature.partition(",")
-        with contextlib.suppress(binascii.Error, ValueError):
-            if version == "v1" and hmac.compare_digest(base64.b64decode(encoded), right):
-                return
-    raise Refused(401, "wrong_signature")
 
 
 def _json(value: object, status: int = 200) -> Response:

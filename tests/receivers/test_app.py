@@ -428,7 +428,7 @@ def test_a_client_that_says_nothing_is_let_go(tmp_path: Path) -> None:
 
 
 def test_a_client_whose_body_does_not_end_is_told_so(tmp_path: Path) -> None:
-    shorter = "import sessionpipe.receiver.app as app; app.BODY_S = 0.2"
+    shorter = "import sessionpipe.receiver.bodies as bodies; bodies.BODY_S = 0.2"
     with serving(tmp_path, impatient=shorter) as receiver:
         with socket.create_connection(("127.0.0.1", receiver.port), 60) as connection:
             head = f"POST {EVENTS} HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n\r\n"
