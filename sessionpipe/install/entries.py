@@ -93,7 +93,7 @@ def strip(text: str, target: Target, memory: Memory | None) -> str:
     if memory is not None or document.text != text:
         for place, value in reversed(list(_leaves(target.beside))):
             _unmake(document, place, value, target, memory)
-    if memory is not None and memory.blank_file is not None and not document.root.items:
+    if memory is not None and memory.blank_file is not None and is_empty(document.text):
         return memory.blank_file
     return document.text
 
@@ -265,7 +265,7 @@ def _unmake(document: Document, place: Place, value: Any, target: Target, memory
         ours = _name(place) in memory.made
         around = memory.blank_file is not None if len(place) == 1 else _mine(place[:-1], memory)
     fixed = {path[-1] for path, _ in _leaves(target.beside) if path[:-1] == place[:-1]}
-    alone = all(item.key in fixed for item in holder.items)
+    alone = all(item.key in fixed for item in holder.items) and not document.has_comment(holder)
     if ours and (alone if around else node.plain() == value):
         _remove(document, place, memory)
         inner = place[:-1]
@@ -280,16 +280,16 @@ def _remove(document: Document, place: Place, memory: Memory | None) -> None:
 
 
 def _alone(document: Document, units: list[Unit]) -> bool:
-    """Whether their list consists of ``units``, each a whole element."""
+    """Whether their list consists of ``units``, each a whole element, and has no comment between them."""
     where = units[0].list
     events = document.get(where)
     whole = {unit.place for unit in units if len(unit.place) == len(where) + 1}
-    return events is not None and len(events.items) == len(whole)
+    return events is not None and len(events.items) == len(whole) and not document.has_comment(events)
 
 
 def _emptied(document: Document, place: Place) -> bool:
     node = document.get(place)
-    return node is not None and node.kind != "value" and not node.items
+    return node is not None and node.kind != "value" and not node.items and not document.has_comment(node)
 
 
 def _mine(place: Place, memory: Memory | None) -> bool:

@@ -56,6 +56,15 @@ class Document:
         """The line, from 1, on which ``node`` begins."""
         return self.text.count("\n", 0, node.start) + 1
 
+    def has_comment(self, node: Node) -> bool:
+        """Whether a comment stands in the container ``node`` itself, not within one of its items."""
+        at, text, bare = node.start + 1, self.text, self._source.bare
+        for item in node.items:
+            if text[at : item.at] != bare[at : item.at]:
+                return True
+            at = item.end
+        return text[at : node.end] != bare[at : node.end]
+
     def insert(self, path: Path, key: str | None, value: Any) -> str | None:
         """Append ``value`` to the container at ``path``, as member ``key`` of an object.
 

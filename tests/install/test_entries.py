@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -74,9 +75,9 @@ anything = st.fixed_dictionaries(
 
 
 @st.composite
-def real_files(draw: st.DrawFn) -> tuple[str, Target]:
+def real_files(draw: st.DrawFn, of: Sequence[Target] = REAL) -> tuple[str, Target]:
     """A file in any formatting, with comments where the harness reads them."""
-    target = draw(st.sampled_from(REAL))
+    target = draw(st.sampled_from(of))
     plain = documents(anything) | st.text(" \t\r\n", max_size=3)
     text = draw(plain if "comments" not in target.reads else plain | commented(anything, marks=target.reads))
     return text, target
@@ -196,6 +197,31 @@ def test_what_others_add_to_the_file_meanwhile_stays(target: Target) -> None:
     for key, value in target.beside.items():
         wanted[key] = {**wanted[key], **value} if isinstance(value, dict) else value
     assert left == {**wanted, "fresh": 1}
+
+
+COMMENTED = [target for target in REAL if "comments" in target.reads]
+
+
+@given(real_files(COMMENTED), st.sampled_from(COMMENTED), st.data())
+def test_a_comment_that_somebody_adds_meanwhile_stays(
+    case: tuple[str, Target], target: Target, data: st.DataObject
+) -> None:
+    """Wherever it stands outside of our entries: in what we made, and in what we would take away whole."""
+    memory = Memory()
+    try:
+        merged = merge("" if data.draw(st.booleans()) else case[0], target, LAUNCHER, memory)
+    except WrongShape:
+        return
+    document = Document(merged, target.reads)
+    lists = [(*target.ats[0], event) for event in target.events]
+    open_ = [node.start + 1 for place in ((), target.ats[0], *lists) if (node := document.get(place))]
+    text = merged
+    for number, at in enumerate(sorted(data.draw(st.sets(st.sampled_from(open_), max_size=3)), reverse=True)):
+        aside = data.draw(st.sampled_from(["/* keep {} */", "// keep {}\n"])).format(number)
+        text = text[:at] + aside + text[at:]
+    left = strip(text, target, memory)
+    assert left.count("keep ") == text.count("keep ")
+    assert b"sessionpipe-hook" not in left.encode()
 
 
 @given(real_files())
