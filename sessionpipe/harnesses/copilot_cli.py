@@ -210,6 +210,12 @@ class Known(NamedTuple):
     def model(self) -> str | None:
         return self.latest.model or self.head.model
 
+    @property
+    def tells_once(self) -> bool | None:
+        """Whether a session starts and ends once, and not with every prompt; None where nobody knows."""
+        version = _numbers(self.version)
+        return None if version is None else version > _LAST_PER_PROMPT
+
 
 def _known(draft: Draft, context: Context, files: Files) -> Known | None:
     place = find(draft.get("memo", {}).get("file") or transcript(draft, context, files), files)
@@ -246,22 +252,24 @@ def _first_ask(opened: Opened) -> str | None:
 
 
 def amend(drafts: list[Draft], context: Context, files: Files) -> list[Draft]:
-    """The drafts without a session's end that is only a prompt's.
+    """The drafts without the starts and the ends of a session that are only a prompt's.
 
-    It is the session's when the person left it, when its file says that the program did, or when that is
-    the work of a version that no longer says it with every prompt.
+    An end is the session's when the person left it, when its file says that the program did, or when that
+    is the work of a version that no longer says it with every prompt. Of a version that does, the first
+    start is the session's.
     """
-    return [draft for draft in drafts if draft["type"] != "session.ended" or _is_final(draft, context, files)]
-
-
-def _is_final(draft: Draft, context: Context, files: Files) -> bool:
-    if draft["data"]["reason"] == "exit":
-        return True
-    known = _known(draft, context, files)
-    if known is None:
-        return False
-    version = _numbers(known.version)
-    return known.latest.left or (version is not None and version > _LAST_PER_PROMPT)
+    amended: list[Draft] = []
+    for draft in drafts:
+        if draft["type"] == "session.started":
+            known = _known(draft, context, files)
+            if known and known.tells_once is False:
+                draft = {**draft, "memo": {**draft["memo"], "only_new": True}}
+        elif draft["type"] == "session.ended" and draft["data"]["reason"] != "exit":
+            known = _known(draft, context, files)
+            if known is None or not (known.latest.left or known.tells_once):
+                continue
+        amended.append(draft)
+    return amended
 
 
 def _numbers(version: str | None) -> tuple[int, ...] | None:

@@ -170,6 +170,22 @@ class TestASessionsEnd:
         assert [each["type"] for each in sent] == ["session.started", "turn.started", "turn.ended"]
 
 
+class TestASessionsStart:
+    """Until 1.0.25 it came with every prompt, too."""
+
+    @pytest.mark.parametrize(("version", "starts"), [("1.0.25", 1), ("1.0.26", 2), (None, 2)])
+    def test_is_one_where_the_version_says_it_once(
+        self, home: Home, version: str | None, starts: int
+    ) -> None:
+        home.begins(version)
+        prompts = [
+            *home.hook("sessionStart", source="new"),
+            *home.hook("userPromptSubmitted", prompt="x"),
+        ] * 2
+        sent = fold({}, amend(prompts, home.context, home.files))[1]
+        assert [each["type"] for each in sent].count("session.started") == starts
+
+
 class TestWhatNoHookTells:
     def after(self, home: Home, *hooks: list[dict[str, Any]]) -> list[tuple[str, Any, int]]:
         state: dict[str, Any] = {}
