@@ -89,6 +89,11 @@ def texts(content: object) -> list[str]:
     return [text for text in found if isinstance(text, str)]
 
 
+def string(value: object) -> str | None:
+    """A string that is not empty; None for anything else."""
+    return value if isinstance(value, str) and value else None
+
+
 _BLOCK = re.compile(r"\s*<([A-Za-z_][A-Za-z0-9_ -]*)>.*</\1>\s*", re.DOTALL)
 _INSTRUCTIONS = re.compile(r"\s*# AGENTS\.md instructions\b.*<INSTRUCTIONS>", re.DOTALL)
 
@@ -261,7 +266,18 @@ def _is_named_so(name: str) -> bool:
 def open_rollout(path: Path, files: Files) -> Opened | None:
     """A rollout to be read, unpacked on the way where it is compressed; None when it can't be."""
     opened = files.open(path)
-    return unpacked(opened) if opened and path.name.endswith(_PACKED) else opened
+    if opened is None or not path.name.endswith(_PACKED):
+        return opened
+    plain = unpacked(opened)
+    if plain is None:
+        with opened:
+            return None
+    return plain
+
+
+def told(opened: Opened, path: Path) -> Opened:
+    """What an open rollout holds, packed or not."""
+    return (unpacked(opened) or opened) if path.name.endswith(_PACKED) else opened
 
 
 FORMAT = reading.Format(find=find, meaning=_meaning, own=own, open=open_rollout)

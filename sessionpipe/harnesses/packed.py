@@ -80,12 +80,11 @@ class Unpacked(Opened):
 
 
 def unpacked(packed: Opened) -> Opened | None:
-    """The file behind a compressed one; None, and the file closed, where nothing here can unpack it."""
+    """The file behind a compressed one, which it closes; None where nothing here can unpack it."""
     try:
         return Unpacked(packed)
     except ImportError:
-        with packed:
-            return None
+        return None
 
 
 def _decompressor() -> Any:

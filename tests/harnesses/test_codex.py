@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from sessionpipe.harnesses.codex import amend, facts, history, limits, missed, transcript
+from sessionpipe.harnesses.codex import amend, facts, history, missed, transcript
+from sessionpipe.harnesses.codex_latest import limits
 from sessionpipe.harnesses.codex_rollout import is_ask
 from sessionpipe.harnesses.context import Context
 from sessionpipe.harnesses.files import Files
@@ -618,9 +619,12 @@ class TestNotify:
     def test_a_thread_without_a_rollout_is_none(self, home: Home) -> None:
         assert self.notify(home)["only_known"] is True
 
-    def test_an_id_without_a_time_is_looked_for_nowhere(self, home: Home) -> None:
-        draft = {"session": {"id": "11111111-2222-4333-8444-555555555555"}}
-        assert transcript(draft, home.context, home.files) is None
+    @pytest.mark.parametrize(
+        "thread",
+        ["11111111-2222-4333-8444-555555555555", "ffffffff-ffff-7333-8444-555555555555", "../../etc", ""],
+    )
+    def test_an_id_without_a_time_is_looked_for_nowhere(self, home: Home, thread: str) -> None:
+        assert transcript({"session": {"id": thread}}, home.context, home.files) is None
 
     def test_another_folder_of_codexs_is_looked_in(self, home: Home) -> None:
         home.env["CODEX_HOME"] = str(home.root / "elsewhere")
