@@ -14,7 +14,8 @@ The state is ``{}`` for a session never seen, and else::
      "twins":              events of the last moments that may come by another entry too, at most 64:
          {digest: [how many came by this harness's own entry more than by another's, epoch ms]},
      "ended": bool,        its session.ended was sent, and since then only what may come late
-     "limits": str|null,   the digest of the newest usage limits that were sent
+     "limits":             the newest usage limits that were sent, at most 8 accounts':
+         {account_id, or "" for the session's own: digest},
      "turn":               the main thread's turn, the running one or the last; null before the first
          {"id": str|null, "since": epoch ms of its turn.started | null, "over": bool,
           "from": epoch ms of the first sign that it runs (after an end, of that end),
@@ -49,6 +50,7 @@ MAX_CALLS = 256
 MAX_OPEN = 64
 MAX_PAST = 16
 MAX_TWINS = 64
+MAX_ACCOUNTS = 8
 #: How long after one entry of ours another one of the same hook may be run: others' stand between them.
 TWIN_MS = 30_000
 HEARTBEAT_MS = 60_000
@@ -86,7 +88,7 @@ def _copy(state: State) -> State:
         "tier0_ms": state.get("tier0_ms", 0),
         "twins": dict(state.get("twins", ())),
         "ended": state.get("ended", False),
-        "limits": state.get("limits"),
+        "limits": dict(state.get("limits", ())),
         "turn": state.get("turn"),
         "past": dict(state.get("past", ())),
         "count": state.get("count", 0),
@@ -281,11 +283,12 @@ def _attention_cleared(state: State, draft: Draft) -> list[Draft]:
 
 def _limits_observed(state: State, draft: Draft) -> list[Draft]:
     """A file repeats the numbers with every record; only new ones are an event (protocol §4)."""
+    account = _name(draft["data"].get("account_id")) or ""
     numbers = json.dumps(draft["data"], sort_keys=True).encode()
     seen = hashlib.sha256(numbers).hexdigest()[:16]
-    if seen == state["limits"]:
+    if seen == state["limits"].get(account):
         return []
-    state["limits"] = seen
+    _remember(state["limits"], account, seen, MAX_ACCOUNTS)
     return [draft]
 
 

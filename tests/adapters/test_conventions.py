@@ -159,7 +159,7 @@ def check(drafts: list[dict[str, Any]]) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 @given(data=st.data())
-@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 def test_whatever_a_payload_holds_what_is_made_of_it_may_be_sent(name: str, data: st.DataObject) -> None:
     event = data.draw(st.sampled_from(sorted(registry.table(name)["events"])))
     payload = data.draw(payloads(name, event))

@@ -611,6 +611,11 @@ def test_another_plan_or_account_is_new(other: dict[str, str]) -> None:
     assert len(types(limits(3), limits(3, **other), limits(3, **other))) == 2
 
 
+def test_each_account_has_numbers_of_its_own() -> None:
+    both = limits(3), limits(50, account_id="pool-1")
+    assert len(types(*both, *both, *both)) == 2
+
+
 def test_of_the_numbers_only_a_digest_is_remembered() -> None:
     many = [{"id": "x" * 900, "used_percent": n, "window_minutes": n} for n in range(8)]
     state, _ = fold({}, [draft("limits.observed", windows=many)])

@@ -118,7 +118,9 @@ def test_claude_code(installed: Machine) -> None:
         "turn.started",
         "tool.started Bash",
         "attention.needed Bash",
+        # Declined, of which no hook tells: the transcript does, at the next hook.
         "attention.cleared cancelled",
+        "turn.ended interrupt",
         "turn.started",
         "tool.started Bash",
         "attention.needed Bash",
