@@ -208,6 +208,12 @@ def after_install(place: State, names: Sequence[str]) -> None:
     except Fail as error:
         click.echo(f"sessionpipe: {error.message}", err=True)
         return
+    except KeyboardInterrupt:
+        # The hooks are in; this is what the person did not want to wait for.
+        click.echo(
+            "sessionpipe: earlier sessions are left out; `sessionpipe backfill` records them", err=True
+        )
+        return
     if run.recorded:
         click.echo(
             f"{_count(run.recorded, 'session')} of the last 30 days that were there before the hooks:"

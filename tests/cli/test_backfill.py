@@ -162,6 +162,20 @@ class TestFirstInstall:
         run("install", "pi")
         assert [kind for kind, *_ in recorded()] == ["turn.started"]
 
+    def test_who_does_not_wait_for_it_has_the_hooks_all_the_same(
+        self, run: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        pi_session("s-1", 2)
+
+        def interrupted(*_: Any, **__: Any) -> Any:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr("sessionpipe.backfill.search", interrupted)
+        done = run("install", "pi")
+        assert done.exit_code == 0
+        assert "earlier sessions are left out" in done.stderr
+        assert recorded() == []
+
     def test_not_the_second_time(self, run: Any) -> None:
         run("install", "pi")
         pi_session("s-1", 2)
