@@ -172,3 +172,26 @@ def test_a_recording_never_opens_a_file_of_this_machine(tmp_path: Path) -> None:
     files = Files(tmp_path / "recording")
     assert files.open(tmp_path / "settings.json") is None
     assert files.learn(tmp_path / "settings.json", "all", lambda opened: opened.head(9)) is None
+
+
+def test_what_is_in_a_folder_is_listed_by_name(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    (folder / "c").mkdir(parents=True)
+    for name in ("b", "a"):
+        (folder / name).touch()
+    assert Files().names(folder) == ["a", "b", "c"]
+    assert Files().names(folder / "a") == Files().names(folder / "nothing") == []
+    assert Files().names("\0") == []
+
+
+def test_of_a_recording_all_names_are_in_any_folder(tmp_path: Path) -> None:
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "file").touch()
+    assert Files(tmp_path).names("/elsewhere") == ["file"]
+
+
+def test_whether_something_is_there_is_no_matter_of_its_kind(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("nowhere")
+    assert Files().is_there(tmp_path / "link")
+    assert not Files().is_there(tmp_path / "nothing")
+    assert not Files().is_there("\0")
