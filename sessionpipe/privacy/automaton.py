@@ -92,10 +92,15 @@ def places(groups: Sequence[Sequence[Word]], instead: Places) -> Places:
     return answer
 
 
-def signs(runs: Sequence[Run], gate: str, instead: Signs) -> Signs:
-    """Where the signs of ``runs`` stand in a text that matches ``gate``; one run after another, as that is faster."""
-    is_open = _database([Expression(gate, once=True)]).scan
-    scans = [(_database([Expression(run.expression())]).scan, 1 + run.behind[1]) for run in runs]
+def signs(runs: Sequence[Sequence[Run]], gates: Sequence[str], instead: Signs) -> Signs:
+    """Where the signs of ``runs`` stand: one run after another, as long as the text matches the gate before it."""
+    steps = [
+        (
+            _database([Expression(gate, once=True)]).scan,
+            [(_database([Expression(run.expression())]).scan, 1 + run.behind[1]) for run in behind],
+        )
+        for gate, behind in zip(gates, runs, strict=True)
+    ]
     found: list[int] = []
     add = found.append
     free = threading.Lock()
@@ -107,16 +112,17 @@ def signs(runs: Sequence[Run], gate: str, instead: Signs) -> Signs:
         if not free.acquire(blocking=False):
             return instead(piece)
         try:
-            found.clear()
-            is_open(piece, match)
-            if not found:
-                return []
-            signs: list[int] = []
-            for scan, back in scans:
+            signs: set[int] = set()
+            for is_open, scans in steps:
                 found.clear()
-                scan(piece, match)
-                signs += [end - back for end in found]
-            return sorted(set(signs)) if signs else signs
+                is_open(piece, match)
+                if not found:
+                    break
+                for scan, back in scans:
+                    found.clear()
+                    scan(piece, match)
+                    signs.update([end - back for end in found])
+            return sorted(signs)
         finally:
             free.release()
 

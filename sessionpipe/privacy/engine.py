@@ -60,7 +60,7 @@ def _engine() -> _Engine:
     codes = [Word(sign, once=True) for sign in terminal.SIGNS]
     return _Engine(
         prefilter.places([tables.words, stems, codes]),
-        prefilter.signs(shapes.RUNS, shapes.RUN),
+        prefilter.signs(shapes.RUNS, shapes.GATES),
         prefilter.gate("|".join(word for word, _ in tables.foreign)),
         tables,
         [word.starts for word in tables.words],
@@ -132,7 +132,8 @@ def _again(text: str, spans: list[Span], reached: list[Reach]) -> bool:
 
     A word begins where a secret ended; or a rule that reaches far now reaches further.
     """
-    if any(text[end : end + 1].isalnum() or text[end : end + 1] in ("_", "-") for _, end in spans):
+    behind = {text[end : end + 1] for _, end in spans}
+    if any(sign.isalnum() or sign in ("_", "-") for sign in behind):
         return True
     return any(
         bisect_left(spans, (end, end)) - bisect_left(spans, (start, start)) > own

@@ -68,7 +68,7 @@ def places(groups: Sequence[Sequence[Word]]) -> Places:
     return answer
 
 
-def signs(runs: Sequence[Run]) -> Signs:
+def signs(runs: Sequence[Sequence[Run]]) -> Signs:
     """Where the signs of ``runs`` stand."""
     forms = [
         re.compile(
@@ -77,7 +77,8 @@ def signs(runs: Sequence[Run]) -> Signs:
                 + (f"(?<=[{run.before[0]}]{{{run.before[1]}}}.)" if run.before[1] else "")
             ).encode()
         )
-        for run in runs
+        for group in runs
+        for run in group
     ]
     return lambda piece: sorted({match.start() for form in forms for match in form.finditer(piece)})
 

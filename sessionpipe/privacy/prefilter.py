@@ -47,13 +47,13 @@ def places(groups: Sequence[Sequence[Word]]) -> Places:
         return plain
 
 
-def signs(runs: Sequence[Run], gate: str) -> Signs:
-    """Where the signs of ``runs`` stand; ``gate`` matches every text that has one."""
+def signs(runs: Sequence[Sequence[Run]], gates: Sequence[str]) -> Signs:
+    """Where the signs of ``runs`` stand; a text with one of a group matches its gate and all those before."""
     plain = _late(lambda: expressions.signs(runs))
     try:
         from sessionpipe.privacy import automaton
 
-        return automaton.signs(runs, gate, plain)
+        return automaton.signs(runs, gates, plain)
     except Exception:
         return plain
 

@@ -65,16 +65,10 @@ def _find(text: str, near: Sequence[int] | None = None) -> engine.Found:
 
 def _replaced(text: str, spans: list[Span]) -> tuple[str, list[int]]:
     """``text`` with a mark for each of ``spans``, and where the marks are."""
-    parts: list[str] = []
-    marks: list[int] = []
-    at = shift = 0
-    for start, end in spans:
-        parts.append(text[at:start])
-        marks.append(start + shift)
-        shift += len(MARK) - (end - start)
-        at = end
-    parts.append(text[at:])
-    return MARK.join(parts), marks
+    starts, ends = zip(*spans, strict=True)
+    kept = [text[start:end] for start, end in zip((0, *ends), (*starts, len(text)), strict=True)]
+    marks = accumulate([len(kept[0]), *(len(part) + len(MARK) for part in kept[1:-1])])
+    return MARK.join(kept), list(marks)
 
 
 def redact_value(obj: Any) -> Any:

@@ -193,15 +193,14 @@ _FINDERS: dict[str, tuple[Look, int]] = {"userinfo": (urls.userinfo, 0), "pem": 
 
 # What the start of a token consists of; see Word.
 _RUN = re.compile(f"[{TOKEN}]*")
-#: Keywords that every text has. What they announce has one of these runs beside them.
+#: Keywords that every text has. What they announce has one of these runs beside it.
 SIGNS = frozenset(".:_-")
 RUNS = (
-    Run(".:", ("A-Za-z0-9_-", 24)),
-    Run("_-", ("A-Za-z0-9", 28)),
-    Run(".-", ("A-Za-z0-9", 8), before=("0-9a-f", 32)),
+    (Run(".:", ("A-Za-z0-9_-", 24)),),
+    (Run("_-", ("A-Za-z0-9", 28)), Run(".-", ("A-Za-z0-9", 8), before=("0-9a-f", 32))),
 )
-#: What is in every text that has one.
-RUN = "[A-Za-z0-9_-]{24}"
+#: What is in every text that has one of the first, and besides in every one that has one of the others.
+GATES = ("[A-Za-z0-9_-]{24}", "[A-Za-z0-9]{28}")
 
 
 class Tables(NamedTuple):

@@ -53,12 +53,15 @@ def views(text: str) -> Iterator[View]:
     """The parts of ``text`` that have codes, with a sign of no meaning for each, and without them."""
     # What stands between two codes, and the codes, in turn.
     parts = _CODE.split(text)
-    apart = [index for index in range(2, len(parts) - 1, 2) if len(parts[index]) > _APART]
+    apart: list[int] = []
+    if max(map(len, parts[2:-1:2]), default=0) > _APART:
+        apart = [index for index in range(2, len(parts) - 1, 2) if len(parts[index]) > _APART]
     at = 0
     for first, last in pairwise((0, *apart, len(parts) - 1)):
         if first < last:
             yield from _both(parts[first : last + 1], at)
-            at += sum(map(len, parts[first:last]))
+            if last < len(parts) - 1:
+                at += sum(map(len, parts[first:last]))
 
 
 def _both(parts: list[str], at: int) -> Iterator[View]:

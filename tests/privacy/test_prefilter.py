@@ -58,7 +58,9 @@ def places(way: str) -> Places:
 
 
 def signs(way: str) -> Signs:
-    return prefilter.signs(shapes.RUNS, shapes.RUN) if way == "hyperscan" else expressions.signs(shapes.RUNS)
+    return (
+        prefilter.signs(shapes.RUNS, shapes.GATES) if way == "hyperscan" else expressions.signs(shapes.RUNS)
+    )
 
 
 def standing(text: str) -> set[tuple[int, int]]:
