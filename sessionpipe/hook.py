@@ -41,6 +41,7 @@ FORWARDED = (
     "PI_CODING_AGENT_DIR",
     "SESSIONPIPE_ASKED_BY",
     "SESSIONPIPE_LAUNCHED_BY",
+    "SESSIONPIPE_PROCESS",
     "USERPROFILE",
     "XDG_CONFIG_HOME",
     "XDG_DATA_HOME",
@@ -48,6 +49,9 @@ FORWARDED = (
 
 #: What a harness must be answered, by harness and event; an event not named gets ``*``.
 ANSWERS = {"antigravity": {"*": b"{}", "PreToolUse": b""}, "cursor": {"*": b"{}"}}
+
+#: Harnesses some of whose hooks name no session: the process that ran the hook is told with each of theirs.
+NAMELESS = ("kiro",)
 
 #: The folders a job goes through, below the state directory.
 SPOOL = (b"/spool", b"/spool/tmp", b"/spool/new")
@@ -72,6 +76,8 @@ def main(argv: list[str]) -> None:
             system.write(1, answer.get(event, answer["*"]))
         except OSError:
             pass  # Nobody listens; the event is recorded all the same.
+    if harness in NAMELESS:
+        environ = {**environ, b"SESSIONPIPE_PROCESS": process(environ)}
     payload, partial = read_stdin()
     state = absolute(state_directory(environ))
     header = job_header(argv, harness, event, now // 1_000_000, environ, partial)
@@ -160,8 +166,7 @@ def job_header(
         b"event=" + argument(event),
         b"at_ms=%d" % at_ms,
         b"cwd=" + cwd,
-        # The launcher stands between the agent and this process, and says who its own parent is.
-        b"ppid=" + (environ.get(b"SESSIONPIPE_PPID") or b"%d" % system.getppid()),
+        b"ppid=" + parent(environ),
     ]
     records += [b"arg=" + argument(extra) for extra in argv[3:]]
     if partial:
@@ -171,6 +176,39 @@ def job_header(
         if key in environ:
             records.append(b"env." + key + b"=" + environ[key])
     return b"\0".join(records) + b"\0\0"
+
+
+def parent(environ: dict[bytes, bytes]) -> bytes:
+    # The launcher stands between the agent and this process, and says who its own parent is.
+    return environ.get(b"SESSIONPIPE_PPID") or b"%d" % system.getppid()
+
+
+def process(environ: dict[bytes, bytes]) -> bytes:
+    """What names the process that runs hooks, for good: the boot, its id, its start. Empty where nothing tells.
+
+    One that was started for this hook alone (a twentieth of a second ago at most) names nothing.
+    """
+    try:
+        pid = parent(environ)
+        start = started(pid)
+        if started(b"self") - start < 5:
+            return b""
+        return b"%s.%s.%d" % (contents(b"/proc/sys/kernel/random/boot_id").strip(), pid, start)
+    except (OSError, ValueError, IndexError):
+        return b""
+
+
+def started(pid: bytes) -> int:
+    """When a process was started, in hundredths of a second since the boot: field 22, the program's name second."""
+    return int(contents(b"/proc/%s/stat" % pid).rpartition(b")")[2].split()[19])
+
+
+def contents(path: bytes) -> bytes:
+    fd = system.open(path, system.O_RDONLY)
+    try:
+        return system.read(fd, 4096)
+    finally:
+        system.close(fd)
 
 
 def argument(text: str) -> bytes:

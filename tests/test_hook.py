@@ -111,6 +111,48 @@ def test_it_loads_no_module_beyond_a_bare_start(state: Path) -> None:
     assert jobs(state)
 
 
+# --- whose hooks may name no session --------------------------------------------------------------
+
+
+linux = pytest.mark.skipif(
+    not Path("/proc/self/stat").exists(), reason="the system does not tell when a process began"
+)
+
+
+@linux
+def test_the_process_that_ran_the_hook_is_told_where_it_may_be_all_that_names_the_session(
+    state: Path,
+) -> None:
+    for harness in ("kiro", "kiro", "codex"):
+        run(harness, "stop", state=state)
+    first, second, other = (job.env.get("SESSIONPIPE_PROCESS") for job in jobs(state))
+    assert first == second
+    assert first
+    boot, pid, start = first.split(".")
+    assert (len(boot), int(pid), start.isdecimal()) == (36, os.getpid(), True)
+    assert other is None
+
+
+@linux
+def test_what_the_launcher_says_ran_it_is_the_process(state: Path) -> None:
+    run("kiro", "stop", state=state, SESSIONPIPE_PPID="1")
+    (job,) = jobs(state)
+    assert job.env["SESSIONPIPE_PROCESS"].split(".")[1] == "1"
+
+
+@linux
+def test_a_process_that_began_with_the_hook_is_none_a_session_could_be_named_by(state: Path) -> None:
+    """As a shell that stands between, which runs one hook and ends."""
+    run("kiro", "stop", state=state, SESSIONPIPE_PPID="self")
+    assert jobs(state)[0].env["SESSIONPIPE_PROCESS"] == ""
+
+
+@pytest.mark.parametrize("parent", ["0", "none", "../1", "99999999"])
+def test_a_process_that_cannot_be_looked_at_is_not_told(state: Path, parent: str) -> None:
+    assert_unnoticed(run("kiro", "stop", state=state, SESSIONPIPE_PPID=parent))
+    assert jobs(state)[0].env["SESSIONPIPE_PROCESS"] == ""
+
+
 class TestStandardInput:
     def test_closed(self, state: Path) -> None:
         command = f'exec "{sys.executable}" -I -S "{HOOK}" codex Stop <&-'

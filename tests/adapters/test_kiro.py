@@ -7,14 +7,16 @@ from typing import Any
 
 import pytest
 
-from sessionpipe.adapters import Draft, Refused, map_hook
+from sessionpipe.adapters import Draft, Refused, map_hook, registry
+from sessionpipe.hook import NAMELESS
 
-BASH = {"tool_name": "execute_bash", "tool_input": {"command": "ls"}}
+BASH: dict[str, Any] = {"tool_name": "execute_bash", "tool_input": {"command": "ls"}}
 
 
-def hook(event: str, **fields: Any) -> list[Draft]:
+def hook(event: str, process: str = "", **fields: Any) -> list[Draft]:
     payload = {"hook_event_name": event, "cwd": "/src/demo", "session_id": "sess_12ab", **fields}
-    return map_hook("kiro", event, json.dumps(payload).encode(), env={}, cwd="/hook", at_ms=1_000)
+    env = {"SESSIONPIPE_PROCESS": process}
+    return map_hook("kiro", event, json.dumps(payload).encode(), env=env, cwd="/hook", at_ms=1_000)
 
 
 def only(drafts: list[Draft]) -> Draft:
@@ -37,11 +39,35 @@ def test_both_spellings_say_the_same(camel: str, pascal: str, fields: dict[str, 
     assert (one["type"], one["data"], one["session"]) == (other["type"], other["data"], other["session"])
 
 
-@pytest.mark.parametrize("event", ["agentSpawn", "userPromptSubmit", "preToolUse", "postToolUse", "stop"])
+CLASSIC = ["agentSpawn", "userPromptSubmit", "preToolUse", "postToolUse", "stop"]
+PROCESS = "2f6a1f9e-0d5c-4b0a-9a55-6a5107d79a55.4711.89123"
+
+
+@pytest.mark.parametrize("event", CLASSIC)
 @pytest.mark.parametrize("session", [None, ""])
-def test_a_hook_of_the_classic_mode_names_no_session(event: str, session: Any) -> None:
+def test_a_hook_of_the_classic_mode_is_of_the_process_that_ran_it(event: str, session: str | None) -> None:
+    (draft, *_) = hook(event, PROCESS, session_id=session, **BASH)
+    assert draft["session"]["id"] == PROCESS
+
+
+def test_an_id_of_kiro_s_own_comes_first() -> None:
+    assert only(hook("stop", PROCESS))["session"]["id"] == "sess_12ab"
+
+
+@pytest.mark.parametrize("event", CLASSIC)
+def test_without_either_it_is_nobody_s(event: str) -> None:
     with pytest.raises(Refused, match="it has no session id"):
-        hook(event, session_id=session)
+        hook(event, session_id=None, **BASH)
+
+
+def test_in_the_spelling_it_shares_a_process_is_no_session() -> None:
+    with pytest.raises(Refused, match="it has no session id"):
+        hook("Stop", PROCESS, session_id=None)
+
+
+def test_the_hook_tells_the_process_of_those_that_need_it() -> None:
+    asking = {name for name in registry.names() if "SESSIONPIPE_PROCESS" in str(registry.table(name))}
+    assert asking == set(NAMELESS)
 
 
 def test_an_agent_file_s_session_may_be_called_anything() -> None:
@@ -88,7 +114,10 @@ def test_whether_a_call_went_well(response: Any, ok: bool, error: str | None) ->
 
 
 def test_a_write_changes_its_file_when_it_went_well() -> None:
-    write = {"tool_name": "fs_write", "tool_input": {"command": "create", "path": "notes.txt"}}
+    write: dict[str, Any] = {
+        "tool_name": "fs_write",
+        "tool_input": {"command": "create", "path": "notes.txt"},
+    }
     _, files = hook("postToolUse", **write, tool_response={"success": True})
     assert files["data"] == {"paths": ["/src/demo/notes.txt"]}
     assert len(hook("postToolUse", **write, tool_response={"success": False})) == 1
