@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -196,19 +197,21 @@ def many(served: Served) -> None:
     )
 
 
-@pytest.mark.parametrize("width", [320, 390, 1000])
-@pytest.mark.parametrize("dark", [False, True])
-def test_it_fits_and_can_be_read(width: int, dark: bool, look: Look, served: Served) -> None:
+def test_it_fits_and_can_be_read_on_a_phone_and_on_a_desk_by_day_and_by_night(
+    look: Look, served: Served
+) -> None:
     many(served)
-    page = look(width=width, dark=dark)
-    page.get("document.querySelectorAll('details').forEach((node) => { node.open = true; })")
-    for path in (None, "/session?id=claude-code%3Atalks"):
-        if path:
-            page.go(served.url + path)
-            page.until("document.querySelector('.timeline') !== null")
-        assert page.get("document.documentElement.scrollWidth") <= width
-        ratio, where = page.get(CONTRAST)
-        assert ratio >= 4.5, where
+    page = look()
+    for path in ("/", "/session?id=claude-code%3Atalks"):
+        page.go(served.url + path)
+        page.until("document.querySelector('.link.on') !== null")
+        page.get("document.querySelectorAll('details').forEach((node) => { node.open = true; })")
+        for width, dark in itertools.product((320, 390, 1000), (False, True)):
+            page.prepare(width=width, dark=dark)
+            page.until(f"document.documentElement.clientWidth <= {width}")
+            assert page.get("document.documentElement.scrollWidth") <= width, (path, width)
+            ratio, where = page.get(CONTRAST)
+            assert ratio >= 4.5, (path, dark, where)
     assert page.complaints == []
 
 
