@@ -184,6 +184,7 @@ def _install_file(target: Target, path: Path, run: Path, manifest: Manifest, dry
             return Report(target.harness, path, did, diff=_diff(path, text, new))
         manifest.records[_key(path)] = record
         manifest.save()
+        files.sweep(seen)
         if seen.data is None:
             files.create(path, new.encode())
         else:
@@ -200,6 +201,8 @@ def _uninstall_file(
     seen = None
     try:
         seen = files.read(path)
+        if record is not None and not dry_run:
+            files.sweep(seen)
         text = decoded(seen.data or b"")
         others = _others(kind.launchers(text, target), state) if text.strip() and not named else set()
         if others:

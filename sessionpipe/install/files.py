@@ -9,6 +9,7 @@ not restore, is written in place instead, because a rename would part it from th
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import stat
 from contextlib import suppress
@@ -106,6 +107,18 @@ def remove_folders(folders: list[Path]) -> None:
             folder.rmdir()
 
 
+def sweep(seen: Snapshot) -> None:
+    """Delete what writes of ours that were cut off, by a kill or a power cut, left beside the file.
+
+    Only while no other ``install`` of ours is at work: it may be what that one is about to rename.
+    """
+    leftover = re.compile(rf"\.{re.escape(seen.real.name)}\.[0-9a-f]{{12}}\.tmp")
+    with suppress(OSError):
+        for path in seen.real.parent.iterdir():
+            if leftover.fullmatch(path.name):
+                path.unlink()
+
+
 def check_writable(seen: Snapshot) -> None:
     """Raise :class:`LeftAlone` for what the person has made read-only, even where root could write."""
     if seen.info is None:
@@ -191,5 +204,6 @@ __all__ = [
     "read",
     "remove_folders",
     "replace",
+    "sweep",
     "write",
 ]

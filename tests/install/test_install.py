@@ -379,6 +379,21 @@ def test_a_linked_settings_file_stays_a_link(person: Person) -> None:
     assert person.everything() == before
 
 
+def test_what_a_write_that_was_killed_left_behind_goes(person: Person) -> None:
+    person.has(person.claude)
+    (person.claude / "settings.json").write_text('{"model": "opus"}')
+    (person.claude / ".settings.json.0123456789ab.tmp.mine").touch()
+    before = person.everything()
+    person.install("claude-code", "goose")
+    plugin = person.home / ".agents" / "plugins" / "sessionpipe"
+    # Killed before the rename, and at goose before there was a file at all.
+    (person.claude / ".settings.json.0123456789ab.tmp").write_text('{"model": "op')
+    (plugin / "plugin.json").rename(plugin / ".plugin.json.ba9876543210.tmp")
+    (person.claude / ".settings.json.000000000000.tmp").touch()
+    person.uninstall()
+    assert person.everything() == before
+
+
 # Somebody else's changes meanwhile
 
 
