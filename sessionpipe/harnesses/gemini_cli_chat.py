@@ -23,7 +23,16 @@ from typing import Any
 import msgspec
 
 from sessionpipe.harnesses import jsonl, reading
-from sessionpipe.harnesses.conversation import Ended, Interrupted, Meaning, Prompt, Said, Step, Worked
+from sessionpipe.harnesses.conversation import (
+    Absorbed,
+    Ended,
+    Interrupted,
+    Meaning,
+    Prompt,
+    Said,
+    Step,
+    Worked,
+)
 from sessionpipe.harnesses.files import Files
 from sessionpipe.harnesses.transcripts import Reading, Want
 
@@ -74,7 +83,11 @@ CANCELLED = "Request cancelled."
 _CONTEXT = "<session_context>"
 # What the program writes beside a prompt, or in its place.
 _BESIDE = ("<hook_context>",)
-_INJECTED = ("Please continue.", "I ran the following shell command:\n", "<state_snapshot>")
+_INJECTED = ("I ran the following shell command:\n", "Background execution update:\n", "<state_snapshot>")
+# What it tells the model in the middle of a turn.
+_GOING_ON = ("Please continue.", "System: ", "[System: ")
+# What the person typed into a running turn, with what the program makes of it.
+_STEERING = re.compile(r"\s*User (?:steering update|hints):\n<user_input>\n(.*?)\n</user_input>", re.DOTALL)
 
 
 def texts(content: object) -> list[str]:
@@ -98,7 +111,8 @@ def asked(record: Record) -> str:
 def is_ask(text: str) -> bool:
     """Whether a prompt's text is the person's words: not a command, nor what the program wrote."""
     told = text.lstrip()
-    return bool(told) and not told.startswith(("/", "?", _CONTEXT, *_BESIDE, *_INJECTED))
+    mine = not told.startswith(("/", "?", _CONTEXT, *_BESIDE, *_INJECTED, *_GOING_ON))
+    return bool(told) and mine and not _STEERING.match(text)
 
 
 def is_context(record: Record) -> bool:
@@ -148,10 +162,7 @@ def _steps(record: Record) -> Iterator[Step]:
     ms = jsonl.epoch_ms(record.timestamp)
     match record.type:
         case "user":
-            if text := asked(record):
-                yield Prompt("ask", text, ms) if is_ask(text) else Prompt("injected", "", ms)
-            else:
-                yield Worked(ms)
+            yield _of_user(record, asked(record), ms)
         case "gemini" if isinstance(record.id, str):
             said = [text.strip() for text in texts(record.content) if text.strip()]
             yield Said(record.id, said, bool(record.toolCalls), ms, again=True)
@@ -159,6 +170,19 @@ def _steps(record: Record) -> Iterator[Step]:
             yield Interrupted(ms)
         case _ if record.is_header:
             yield Ended(True, jsonl.epoch_ms(record.startTime))
+
+
+def _of_user(record: Record, text: str, ms: int | None) -> Step:
+    if steered := _STEERING.match(text):
+        return Absorbed(steered[1], ms)
+    if not text or text.lstrip().startswith(_GOING_ON) or _answers_a_call(record.content):
+        return Worked(ms)
+    return Prompt("ask", text, ms) if is_ask(text) else Prompt("injected", "", ms)
+
+
+def _answers_a_call(content: object) -> bool:
+    parts = content if isinstance(content, list) else []
+    return any(isinstance(part, dict) and "functionResponse" in part for part in parts)
 
 
 # --- the file -------------------------------------------------------------------------------------

@@ -151,7 +151,36 @@ def test_what_a_hook_of_the_persons_adds_is_not_the_persons(script: Script, tmp_
     assert said_in(whole(script.write(tmp_path))) == [("ask", "answer")]
 
 
-@pytest.mark.parametrize("text", ["Please continue.", "I ran the following shell command:\n```sh\nls\n```"])
+@pytest.mark.parametrize(
+    "text",
+    ["Please continue.", "System: Potential loop detected. Details: x", "[System: You returned nothing.]"],
+)
+def test_what_the_model_is_told_in_the_middle_of_a_turn_is_no_ask(
+    script: Script, tmp_path: Path, text: str
+) -> None:
+    script.asks("ask").calls("first").asks(text).says("last")
+    assert said_in(whole(script.write(tmp_path))) == [("ask", "first\n\nlast")]
+
+
+def test_what_the_person_types_into_a_running_turn_is_theirs(script: Script, tmp_path: Path) -> None:
+    def steering(kind: str, words: str) -> str:
+        return f"User {kind}:\n<user_input>\n{words}\n</user_input>\nInternal instruction: Re-evaluate."
+
+    script.asks("ask").asks(steering("steering update", "and that")).says("answer")
+    script.message("user", [{"functionResponse": {"id": "x"}}, {"text": steering("hints", "no, this")}])
+    script.says("done")
+    assert said_in(whole(script.write(tmp_path))) == [("ask\n\nand that", "answer"), ("no, this", "done")]
+
+
+def test_words_beside_what_a_call_gave_are_no_ask(script: Script, tmp_path: Path) -> None:
+    script.asks("ask").message("user", [{"functionResponse": {"id": "x"}}, {"text": "of a file"}]).says("yes")
+    assert said_in(whole(script.write(tmp_path))) == [("ask", "yes")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Background execution update:\nx", "I ran the following shell command:\n```sh\nls\n```"],
+)
 def test_a_turn_nobody_typed_has_no_users_side(script: Script, tmp_path: Path, text: str) -> None:
     script.asks(text).says("noticed").asks(text).asks("ask").says("answer")
     assert said_in(whole(script.write(tmp_path))) == [("", "noticed"), ("ask", "answer")]
