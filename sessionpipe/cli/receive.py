@@ -191,6 +191,11 @@ def _serve(
     )
 
     def ready() -> None:
+        if place.host not in LOOPBACK:
+            click.echo(
+                "Other machines can connect. Without TLS in front, anyone on the way can read along.",
+                err=True,
+            )
         click.echo(f"The page:  {url}/enter?key={keys.link}")
         click.echo("           (the link lets its reader in; keep it to yourself)")
         click.echo(f"A sink:    {settings.connect}")
@@ -200,11 +205,6 @@ def _serve(
                 f"           (made now and kept in {_typed(token_file)}; for a sink on another machine)"
             )
         click.echo(f"It takes events up to tier {max_tier}, and keeps them in {_typed(db)}. Ctrl-c ends it.")
-        if place.host not in LOOPBACK:
-            click.echo(
-                "Other machines can connect. Without TLS in front, anyone on the way can read along.",
-                err=True,
-            )
 
     names = frozenset(filter(None, (urlsplit(url).hostname, place.host)))
     try:
