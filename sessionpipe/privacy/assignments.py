@@ -32,11 +32,13 @@ def look(text: str, at: int, after: Tied) -> tuple[Sequence[Span], int, int]:
     if tie == "said" and not _leads_on(text, after.closed):
         return (), end, end + _SENTENCE
     name, start = _whole_name(text, at, end)
+    if tie == "option" and not name.startswith("-") and not _leads_on(text, after.closed):
+        return (), end, end + _SENTENCE
     reach = 0
     if tie == "head":
         column = _below(text, name, start)
         return column, end, column[-1][1] if column else 0
-    if tie not in ("gap", "said"):
+    if tie not in ("gap", "option", "said"):
         span = _assigned(text, name, start, after)
         if (
             span is None

@@ -35,7 +35,8 @@ _ASSIGNED = (
     r"|(?<=[=Dd])\S|(?<=[|│])[^\n]{0,500}\n[ \t]*[|│├┼+][-:|│├┼┤+─━═ \t]{3})"
 )
 # Behind a blank: the same of a command's option, of a line that is a name and a value, and of a sentence.
-_NEXT = rf"""(?:,?[ \t]{{1,16}}+(?:\\{{0,3}}["'`]|{WORDLY}{{0,255}}+(?:{SIGN}|{_WRAPPED})))"""
+_WORD = rf"{WORDLY}{{0,255}}+(?:{SIGN}|{_WRAPPED})"
+_NEXT = rf"""[ \t]{{1,16}}+(?![=:|])(?:\\{{0,3}}["'`]|{_WORD})|,[ \t]{{1,16}}+{_WORD}"""
 _OPTION = (
     r"[ \t]{1,16}+(?:(?:[A-Z]?[a-z]{1,64}+|[A-Z]{1,64}+)(?:(?<=[a-z])[A-Z]|[^\w\s\"'`,;&<>|(){}\[\].:][A-Za-z])"
     rf"|{_UNQUOTED}{{24}})"
@@ -88,14 +89,12 @@ _TIES = {
         "\n\r\\",
         r"(?<=\")(?:\r?\n|\\r\\n|\\n){2}(?=\S)",
     ),
-    "gap": (
-        " \t,",
-        rf"(?=[ \t,])(?={_NEXT}|{_OPTION})",
-    ),
+    "gap": (" \t,", rf"(?=[ \t,])(?={_NEXT})"),
+    "option": (" \t", rf"(?=[ \t])(?={_OPTION})"),
     # Only a sentence can tell of something further on.
     "said": (
         " \t",
-        rf"(?=[ \t])(?={_PROSAIC}{{0,255}}+{SIGN})",
+        rf"(?=[ \t])(?![ \t]{{1,16}}=)(?={_PROSAIC}{{0,255}}+{SIGN})",
     ),
     "head": (
         "\n\r",
