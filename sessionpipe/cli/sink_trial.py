@@ -8,6 +8,7 @@ from typing import assert_never
 import msgspec
 
 from sessionpipe.cli.common import Fail
+from sessionpipe.cli.sink_code import TooSlow, apart
 from sessionpipe.cli.sink_words import keeps
 from sessionpipe.clock import now_ms
 from sessionpipe.config import SinkConfig
@@ -21,6 +22,13 @@ from sessionpipe.sinks import Sink, build
 
 def try_receiver(sink: SinkConfig, row: SinkState) -> list[str]:
     """Send a made-up session and take it back; what to say of it. Raises :class:`Fail`."""
+    try:
+        return apart(sink, lambda: _tried(sink, row))
+    except TooSlow as error:
+        raise Fail(f"{sink.name}: {error}") from None
+
+
+def _tried(sink: SinkConfig, row: SinkState) -> list[str]:
     receiver = build(sink, row, env=os.environ, log=lambda _level, _message: None)
     try:
         learned = receiver.learn(now_ms())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from copy import deepcopy
 
 from sessionpipe.config import SinkConfig
 from sessionpipe.outbox import SinkState
@@ -21,7 +22,8 @@ def build(config: SinkConfig, state: SinkState, *, log: Log, env: Mapping[str, s
     ``log`` takes a level and a message. Nothing is loaded, opened or sent yet, and nothing that goes
     wrong with its code is more than an outcome.
     """
-    return Guarded(Setup(config, state.discovery, env, log))
+    # Copies: what a sink's code changes in them is not to be taken for what was set or learnt.
+    return Guarded(Setup(deepcopy(config), deepcopy(state.discovery), env, log))
 
 
 __all__ = ["Held", "Learned", "Log", "Setup", "Sink", "Tail", "build"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from pathlib import Path
+from threading import current_thread, main_thread
 from typing import Any, TypeVar, assert_never
 
 import msgspec
@@ -70,9 +71,11 @@ class Guarded(Sink):
         try:
             tail = self.loaded().tail()
             return None if tail is None else _typed(tail, Tail, "its tail")
-        except (OSError, KeyboardInterrupt):
+        except OSError:
             raise
         except BaseException as error:
+            if _interrupted(error):
+                raise
             raise OSError(0, self.fault(error)) from error
 
     def forgets(self) -> bool:
@@ -98,25 +101,38 @@ class Guarded(Sink):
             return call()
         except NotReady as missing:
             return msgspec.structs.replace(missing.outcome(), error=self.fault(missing))
-        except KeyboardInterrupt:
-            raise
         except BaseException as error:
+            if _interrupted(error):
+                raise
             # A sys.exit in it, or a task of its own that was cancelled, must not end a thread of ours.
             return Retry(self.fault(error))
 
     def fault(self, error: BaseException) -> str:
         """What went wrong with the sink's code, in one line, and where in it."""
         kind = self._setup.config.kind
+        words = _words(error)
         if isinstance(error, NotReady):
-            return _line(str(error))
+            return _line(words)
         if isinstance(error, Nonsense):
-            return f"the code of the sink kind {kind} is at fault: {error}"
+            return f"the code of the sink kind {kind} is at fault: {words}"
         import traceback  # Which only a fault needs.
 
         frames = traceback.extract_tb(error.__traceback__)
         where = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "?"
-        said = f": {error}" if str(error) else ""
+        said = f": {words}" if words else ""
         return _line(f"the code of the sink kind {kind} failed with {type(error).__name__}{said} ({where})")
+
+
+def _interrupted(error: BaseException) -> bool:
+    """Whether the person pressed Ctrl-C: in any other thread code raised that by itself."""
+    return isinstance(error, KeyboardInterrupt) and current_thread() is main_thread()
+
+
+def _words(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # Also what an error says of itself is a package's code.
+        return ""
 
 
 # --- what can be meant -----------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import stat
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -284,6 +285,55 @@ def test_one_that_nobody_brings_is_said_with_what_there_is(run: Run, config_file
     config_file.write_text('[[sinks]]\nname = "r"\nkind = "htpp"\nurl = "https://b.example"\n')
     config_file.chmod(0o600)
     assert "did you mean http?" in refused(run("sinks", "test", "r"))
+
+
+def doing(where: str, does: str) -> str:
+    """A package's code that does something when it is imported, or when it is sent something."""
+    if where == "import":
+        return f"{does}\n{SINK}"
+    return SINK.replace("        return Acked()", f"        {does}\n        return Acked()")
+
+
+@pytest.mark.parametrize("where", ["import", "send"])
+def test_what_its_code_prints_is_no_part_of_what_a_command_prints(
+    run: Run, packages: Path, where: str
+) -> None:
+    written(packages, "paper", doing(where, "print('noise')"))
+    commands = [["sinks", "add", "paper:tray", "--name", "p"], ["sinks", "test", "p"], ["doctor", "--json"]]
+    results = [run(*command) for command in commands]
+    assert not any("noise" in result.stdout for result in results)
+    assert "noise" in "".join(result.stderr for result in results)
+    assert json.loads(results[-1].stdout)["findings"]
+
+
+@pytest.mark.parametrize("where", ["import", "send"])
+def test_code_that_comes_to_no_end_is_waited_for_for_a_while(
+    run: Run, packages: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    monkeypatch.setattr("sessionpipe.cli.sink_code.PATIENCE_S", 0.5)
+    # Each has a name of its own: the lock of a module that is just being imported stays with it.
+    written(packages, f"endless-{where}", doing(where, "import threading; threading.Event().wait()"))
+    said(run("sinks", "add", f"endless-{where}:x", "--name", "p"))
+    assert "did not come to an end within" in refused(run("sinks", "test", "p"))
+    assert ("did not come to an end within" in run("doctor").output) == (where == "import")
+
+
+@pytest.mark.parametrize("where", ["import", "send"])
+@pytest.mark.parametrize("error", ["KeyboardInterrupt", "SystemExit(0)", "GeneratorExit"])
+def test_no_command_ends_because_its_code_says_so(run: Run, packages: Path, where: str, error: str) -> None:
+    written(packages, "paper", doing(where, f"raise {error}"))
+    output = said(run("sinks", "add", "paper:tray", "--name", "p"))
+    assert ("warning: it waits" in output) == (where == "import")
+    message = refused(run("sinks", "test", "p"))
+    assert error.partition("(")[0] in message and "paper_package.py:" in message
+
+
+def test_a_thread_of_its_code_does_not_keep_a_command_from_ending(run: Run, packages: Path) -> None:
+    started = "import threading; threading.Thread(target=threading.Event().wait, name='of a package').start()"
+    written(packages, "paper", doing("import", started))
+    said(run("sinks", "add", "paper:tray"))
+    assert all(thread.daemon for thread in threading.enumerate() if thread.name == "of a package")
+    assert "of a package" in {thread.name for thread in threading.enumerate()}
 
 
 def test_no_package_is_looked_at_before_the_person_adds_its_kind(

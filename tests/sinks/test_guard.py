@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from asyncio import CancelledError
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -106,9 +107,31 @@ def test_what_raises_with_a_batch_keeps_it() -> None:
     assert "ZeroDivisionError: x" in waits(guarded(send=ZeroDivisionError("x")).send(BATCH))
 
 
+class Mute(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+@pytest.mark.parametrize("where", ["learn", "limits", "send"])
+def test_an_error_without_words_has_a_name(where: str) -> None:
+    sink = guarded(**{where: Mute()})
+    said = waits(sink.send(BATCH) if where == "send" else sink.learn(0))
+    assert "failed with Mute (test_guard.py:" in said
+
+
 def test_an_interrupt_is_nobodys_fault() -> None:
-    with pytest.raises(KeyboardInterrupt):
-        guarded(send=KeyboardInterrupt()).send(BATCH)
+    for call in (guarded(send=KeyboardInterrupt()).send, guarded(tail=KeyboardInterrupt()).tail):
+        with pytest.raises(KeyboardInterrupt):
+            call(*([BATCH] if call.__name__ == "send" else []))
+
+
+def test_but_in_a_couriers_thread_nobody_interrupts() -> None:
+    with ThreadPoolExecutor(1) as courier:
+        assert "failed with KeyboardInterrupt" in waits(
+            courier.submit(guarded(send=KeyboardInterrupt()).send, BATCH).result()
+        )
+        with pytest.raises(OSError, match="failed with KeyboardInterrupt"):
+            courier.submit(guarded(tail=KeyboardInterrupt()).tail).result()
 
 
 def test_what_is_not_there_is_waited_for() -> None:

@@ -129,6 +129,16 @@ def test_code_that_is_no_sink_makes_it_wait_with_a_reason(packages: Path, code: 
     assert says in waits("paper")
 
 
+def test_what_its_code_changes_in_what_it_is_handed_is_changed_nowhere_else(packages: Path) -> None:
+    """Else a courier would take its sink for one that was set up anew, before every batch."""
+    does = "setup.known['a']['b'] = setup.config.headers['a']['env'] = 'changed'"
+    written(packages, "paper", SINK.replace("self.setup = setup", does))
+    config = SinkConfig(name="s", kind="paper", url="x", headers={"a": {"env": "NAME"}})
+    state = SinkState(name="s", discovery={"a": {}})
+    assert build(config, state, log=lambda _level, _line: None).learn(0) is None
+    assert (config.headers, state.discovery) == ({"a": {"env": "NAME"}}, {"a": {}})
+
+
 @pytest.mark.parametrize(
     "value", ["", "paper_package", "paper_package:", ":sink", "a b:c", "paper_package:sink.x"]
 )
