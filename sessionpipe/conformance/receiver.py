@@ -224,19 +224,22 @@ def _lack(target: Target, kind: str, step: Mapping[str, Any], expected: Mapping[
         return misses(target.block(step["session"]), expected["block"], "session")
     if kind == "read":
         events, answer = target.read(step)
-        if "status" in expected:
-            return _status(answer, expected)
+        lack = _answers(answer, expected)
+        if lack is not None or "events" not in expected:
+            return lack
         if events is None:
             return f"the read was answered with HTTP {answer.status}, and no list of events"
         return misses(events, expected["events"], "events")
     answer = target.file() if kind == "well_known" else target.send(step)
-    return _status(answer, expected) or misses(_anything(answer), expected.get("body", {}), "")
+    return _answers(answer, expected)
 
 
-def _status(answer: Answer, expected: Mapping[str, Any]) -> str | None:
-    wanted = expected["status"] if isinstance(expected["status"], list) else [expected["status"]]
+def _answers(answer: Answer, expected: Mapping[str, Any]) -> str | None:
+    """What of the expected ``status`` and ``body`` an answer lacks; its body may be anything where none is."""
+    status = expected.get("status", answer.status)
+    wanted = status if isinstance(status, list) else [status]
     if answer.status in wanted:
-        return None
+        return misses(_anything(answer), expected["body"]) if "body" in expected else None
     said = _json(answer).get("reason")
     because = f" ({said})" if isinstance(said, str) and said else ""
     return f"HTTP {answer.status}{because} where {' or '.join(map(str, wanted))} was expected"

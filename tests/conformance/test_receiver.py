@@ -273,6 +273,13 @@ def test_one_with_bounds_and_a_tier_of_its_own_is_tried_by_those(secret: str) ->
     assert said["score"]["must"]["passed"] == said["score"]["must"]["of"]
 
 
+def test_what_a_refusal_says_besides_its_status_is_its_own_affair(receiver: Reference, secret: str) -> None:
+    for name in ("no_token", "too_many_bytes"):
+        rule = getattr(receiver, name)
+        setattr(receiver, name, lambda h, b, rule=rule: (r[0], "in words") if (r := rule(h, b)) else None)
+    assert run(receiver, "--secret-file", secret).exit_code == 0
+
+
 def test_it_reads_where_it_is_told_to(receiver: Reference, secret: str) -> None:
     read = f"{receiver.url}/elsewhere?session={{session}}&harness={{harness}}"
     receiver.get = lambda path, headers: (  # type: ignore[method-assign]
@@ -281,6 +288,18 @@ def test_it_reads_where_it_is_told_to(receiver: Reference, secret: str) -> None:
         else (404, {})
     )
     assert report(receiver, "--secret-file", secret, "--read", read)["readable"] is True
+
+
+def test_scenarios_of_ones_own_are_played(receiver: Reference, tmp_path: Path) -> None:
+    sent = json.loads((FOLDER / "accept.json").read_text())["steps"][0]
+    steps = [
+        sent,
+        {"read": {"session": "conformance-{run}-accept"}, "expect": {"status": 200, "body": {"events": "*"}}},
+    ]
+    (tmp_path / "mine.json").write_text(json.dumps({"name": "mine", "spec": "ours", "steps": steps}))
+    receiver.secret = None
+    said = report(receiver, "--scenarios", str(tmp_path))
+    assert [(s["name"], s["level"], s["outcome"]) for s in said["scenarios"]] == [("mine", "must", "passed")]
 
 
 def test_what_could_not_be_forgotten_is_named(receiver: Reference, secret: str) -> None:
