@@ -16,18 +16,20 @@ from typing import Any, NamedTuple
 
 from sessionpipe.harnesses import jsonl
 from sessionpipe.harnesses.context import Context
-from sessionpipe.harnesses.ends import End
+from sessionpipe.harnesses.ends import End, learnt
 from sessionpipe.harnesses.files import Files, Opened
 from sessionpipe.harnesses.gemini_cli_chat import (
     CANCELLED,
     DECODER,
     FORMAT,
     NAME,
+    Change,
     History,
     asked,
     exchanges,
     find,
     is_ask,
+    snapshots,
     texts,
 )
 from sessionpipe.harnesses.history import Past, glimpse, listed
@@ -41,6 +43,7 @@ _ROOT = 4 << 10
 
 # When the chat may say something new: what happens between these changes no name, no model and no turn.
 _TELLING = frozenset({"session.started", "turn.started", "turn.ended", "session.ended", "context.compacted"})
+_BOUNDS = frozenset({"turn.started", "turn.ended", "session.ended"})
 
 
 # --- facts ----------------------------------------------------------------------------------------
@@ -132,6 +135,8 @@ class Latest(Tail):
         self.summary: str | None = None
         #: Prompts and interruptions, as (epoch ms, whether it is an interruption).
         self.turns: deque[tuple[int, bool]] = deque(maxlen=32)
+        #: When the history was compressed (epoch ms).
+        self.compressed: deque[int] = deque(maxlen=16)
         self._history = History()
 
     def see(self, line: bytes) -> None:
@@ -140,8 +145,12 @@ class Latest(Tail):
             return
         if record.change is not None and isinstance(record.change.summary, str):
             self.summary = record.change.summary
+        anew = self._history.held is not None
         if self._history.holds(record, 0):
             return
+        if record.change is not None and not anew:
+            # Where the history was written anew before, what is in it was compressed at another time.
+            self._see_compression(record.change)
         ms = jsonl.epoch_ms(record.timestamp)
         if record.type == "gemini" and isinstance(record.model, str) and record.model:
             self.model = record.model
@@ -149,6 +158,12 @@ class Latest(Tail):
             self.turns.append((ms, False))
         elif record.type == "info" and ms and CANCELLED in texts(record.content):
             self.turns.append((ms, True))
+
+    def _see_compression(self, change: Change) -> None:
+        for message in snapshots(change):
+            ms = jsonl.epoch_ms(message.timestamp)
+            if ms and ms > max(self.compressed, default=0):
+                self.compressed.append(ms)
 
     def was_interrupted(self, at_ms: int) -> bool:
         """Whether the turn that was over at that time was interrupted."""
@@ -183,18 +198,22 @@ def _amended(draft: Draft, files: Files) -> Draft:
 
 
 def missed(drafts: list[Draft], context: Context, files: Files) -> list[Draft]:
-    """The drafts behind the ends of turns that no hook told: of those in which the person declined a call.
+    """The drafts behind what no hook told: the ends of turns in which the person declined a call, and compressions.
 
-    Each is told again at every hook: what is known of the session says whether it is news.
+    A hook says beforehand that the history may be compressed; whether it was is in the chat. Each is told
+    again at every hook: what is known of the session says whether it is news.
     """
     first = drafts[0]
     chat = find(first["memo"].get("file"), files)
-    latest = _latest(chat, files) if chat and first["type"] in ("turn.started", "session.ended") else None
+    latest = _latest(chat, files) if chat and first["type"] in _BOUNDS else None
     if chat is None or latest is None:
         return drafts
     latest.catch_up(files.open(chat))
-    stopped = [ms for ms, interrupted in latest.turns if interrupted and ms <= first["at_ms"]]
-    return [*(End(ms, None, "interrupt").draft(first) for ms in stopped), *drafts]
+    told = [learnt("context.compacted", ms, {"trigger": "auto"}, first) for ms in latest.compressed]
+    if first["type"] != "turn.ended":
+        told += [End(ms, None, "interrupt").draft(first) for ms, interrupted in latest.turns if interrupted]
+    before = [draft for draft in told if draft["at_ms"] <= first["at_ms"]]
+    return [*sorted(before, key=lambda draft: int(draft["at_ms"])), *drafts]
 
 
 # --- what was there before us ---------------------------------------------------------------------

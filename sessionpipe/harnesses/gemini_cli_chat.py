@@ -78,12 +78,14 @@ class Record(msgspec.Struct, rename={"change": "$set"}):
 
 
 DECODER = msgspec.json.Decoder(Record)
+_MESSAGES = msgspec.json.Decoder(list[Record])
 
 CANCELLED = "Request cancelled."
 _CONTEXT = "<session_context>"
+_SNAPSHOT = "<state_snapshot>"
 # What the program writes beside a prompt, or in its place.
 _BESIDE = ("<hook_context>",)
-_INJECTED = ("I ran the following shell command:\n", "Background execution update:\n", "<state_snapshot>")
+_INJECTED = ("I ran the following shell command:\n", "Background execution update:\n", _SNAPSHOT)
 # What it tells the model in the middle of a turn.
 _GOING_ON = ("Please continue.", "System: ", "[System: ")
 # What the person typed into a running turn, with what the program makes of it.
@@ -118,6 +120,13 @@ def is_ask(text: str) -> bool:
 def is_context(record: Record) -> bool:
     """Whether a message of the user's is where a history begins that is written anew."""
     return record.type == "user" and any(text.startswith(_CONTEXT) for text in texts(record.content))
+
+
+def snapshots(change: Change) -> list[Record]:
+    """The messages of a change that stand for what was compressed."""
+    told = bytes(change.messages)
+    messages = jsonl.decode(told, _MESSAGES) if _SNAPSHOT.encode() in told else None
+    return [one for one in messages or () if any(text.startswith(_SNAPSHOT) for text in texts(one.content))]
 
 
 class History:

@@ -87,12 +87,21 @@ class Home:
         (told,) = amend([self.draft("turn.ended", second, transcript=want)], self.context, self.files)
         return {"reason": told["data"]["reason"], "said": told["memo"]["transcript"]["said"]}
 
+    def compresses(self, second: int) -> Home:
+        """All messages anew, a summary for most of them."""
+        context = {"id": "c", "timestamp": rfc3339(at(0)), "type": "user", "content": [{"text": CONTEXT}]}
+        summary = {"id": f"s{second}", "timestamp": rfc3339(at(second)), "type": "user"}
+        return self.sets(
+            messages=[context, {**summary, "content": [{"text": "<state_snapshot>x</state_snapshot>"}]}]
+        )
+
     def missed(self, kind: str, second: int) -> list[tuple[str, int]]:
-        """What is told before a hook's own, as (reason, second)."""
+        """What is told before a hook's own, as (reason or trigger, second)."""
         *told, last = missed([self.draft(kind, second)], self.context, self.files)
         assert last == self.draft(kind, second)
         assert all(draft["memo"] == {"only_running": True} for draft in told)
-        return [(draft["data"]["reason"], (draft["at_ms"] - at(0)) // 1000) for draft in told]
+        words = [draft["data"].get("reason") or draft["data"]["trigger"] for draft in told]
+        return [(word, (draft["at_ms"] - at(0)) // 1000) for word, draft in zip(words, told, strict=True)]
 
 
 @pytest.fixture
@@ -168,6 +177,29 @@ class TestInterruptions:
     def test_a_chat_that_is_not_there_changes_nothing(self, home: Home) -> None:
         assert home.ends(2) == {"reason": "stop", "said": "x"}
         assert home.missed("session.ended", 9) == []
+
+
+class TestCompressions:
+    def test_one_is_told_at_the_turns_end(self, home: Home) -> None:
+        home.begins().asks(1, "one").compresses(2).says(3)
+        assert home.missed("turn.ended", 4) == [("auto", 2)]
+
+    def test_in_the_order_of_what_happened(self, home: Home) -> None:
+        home.begins().asks(1, "one").compresses(2).is_cancelled(3)
+        assert home.missed("turn.started", 4) == [("auto", 2), ("interrupt", 3)]
+
+    def test_a_summary_that_is_written_again_is_none(self, home: Home) -> None:
+        home.begins().asks(1, "one").compresses(2).says(3).compresses(2)
+        assert home.missed("turn.ended", 4) == [("auto", 2)]
+
+    def test_nor_is_one_in_a_history_that_is_written_anew(self, home: Home) -> None:
+        home.begins().asks(1, "one").is_cancelled(2)
+        home.message(2, "user", [{"text": CONTEXT}]).compresses(2)
+        assert home.missed("turn.started", 4) == [("interrupt", 2)]
+
+    def test_what_happened_after_the_hook_is_not_its_to_tell(self, home: Home) -> None:
+        home.begins().asks(1, "one").compresses(5)
+        assert home.missed("turn.ended", 4) == []
 
 
 class TestHistory:

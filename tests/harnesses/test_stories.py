@@ -153,6 +153,18 @@ def test_gemini_clis_terminal_from_a_first_prompt_to_quitting() -> None:
     ]
 
 
+def test_what_gemini_cli_compressed_by_itself_is_told_with_its_turn() -> None:
+    told = story("gemini-cli/compact_auto")
+    assert told[told.index("session.started resume") :] == [
+        "session.started resume",
+        "turn.started",
+        *["tool.started run_shell_command", "tool.ended run_shell_command True"] * 2,
+        *["context.compacted auto"] * 2,
+        "turn.ended stop",
+        "session.ended exit",
+    ]
+
+
 def test_a_run_of_gemini_clis_that_a_signal_stopped_has_no_end_of_its_turn() -> None:
     assert story("gemini-cli/interrupt") == [
         "session.started startup",
