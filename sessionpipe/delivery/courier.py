@@ -106,7 +106,7 @@ class Courier:
         if self._sink is None or state.discovery != self._known:
             # Somebody added or resumed the sink anew, or it was just started.
             self.close()
-            self._sink = self._make(self._config, state, env=self._env, log=self._log_line)
+            self._sink = self._make(self._config, state, env=self._env, log=self._log)
             self._known, self._room = state.discovery, None
         if self._outbox.last_position() <= state.position:
             return Step(False)

@@ -35,7 +35,12 @@ What it can count on:
 
 And what it must not do: wait without an end (nobody else can end a ``send`` that hangs), print, change the
 process (signals, the working folder, umask), or keep what it was sent after it was told to forget it
-(``session.forgotten``), if it can.
+(``session.forgotten``), if it can. Its threads must be daemons, as they are unless said otherwise, for its
+own is one.
+
+It runs in the worker's process. What it raises is its own trouble, but what ends a process, as ``os._exit`` or a
+crash of native code does, ends the worker for every sink: what risks that is better run in a process of
+its own.
 """
 
 from __future__ import annotations
@@ -82,13 +87,17 @@ class Setup(NamedTuple):
 
     ``config`` is how the person set it up: ``url`` holds what was typed after ``KIND:``, or the whole
     of a ``KIND://…``. ``known`` is what :meth:`Sink.learn` gave earlier, empty before. ``env`` is the
-    environment; ``log`` writes a line into the log, redacted.
+    environment; ``log`` writes a line into the log, redacted, behind the sink's name.
     """
 
     config: SinkConfig
     known: dict[str, Any]
     env: Mapping[str, str]
     log: Log
+
+    def __repr__(self) -> str:
+        # In the environment are tokens, this sink's and others'.
+        return f"Setup({self.config!r})"
 
     def token(self) -> str | None:
         """The token the person gave it, read at the time of the call; None when there is none.

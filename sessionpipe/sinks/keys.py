@@ -90,7 +90,7 @@ def readable_by_others(config: SinkConfig, env: Mapping[str, str]) -> list[Path]
 def warn(config: SinkConfig, env: Mapping[str, str], log: Log) -> None:
     """Log which of the sink's credential files others on this machine can read."""
     for path in readable_by_others(config, env):
-        log("warning", f"sink {config.name}: others can read {path}; run `chmod 600` on it")
+        log("warning", f"others can read {path}; run `chmod 600` on it")
 
 
 def _variable(name: str, env: Mapping[str, str], instead: str) -> str:

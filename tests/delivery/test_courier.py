@@ -105,6 +105,25 @@ def desk(outbox: Outbox, sink: Scripted, **config: Any) -> Desk:
     )
 
 
+def test_what_a_sink_logs_stands_behind_its_name(outbox: Outbox) -> None:
+    lines: list[str] = []
+
+    def make(*_args: Any, log: Callable[[str, str], None], **_options: Any) -> Sink:
+        log("info", "hello")
+        return Scripted()
+
+    outbox.add_sink("board", 0)
+    config = SinkConfig(name="board", kind="paper", url="x")
+    Courier(
+        config,
+        outbox,
+        stop=threading.Event(),
+        log=lambda level, line: lines.append(f"{level} {line}"),
+        make=make,
+    ).step(NOW)
+    assert lines == ["info sink board: hello"]
+
+
 # --- the straight way -------------------------------------------------------------------------------
 
 

@@ -12,7 +12,7 @@ import pytest
 from sessionpipe.config import SinkConfig
 from sessionpipe.outbox import SinkState
 from sessionpipe.sinks import build
-from sessionpipe.sinks.base import NotReady
+from sessionpipe.sinks.base import NotReady, Setup
 from sessionpipe.sinks.http import HttpSink
 from sessionpipe.sinks.plugins import installed, load
 from tests.plugin import install, metadata, written
@@ -137,6 +137,12 @@ def test_what_its_code_changes_in_what_it_is_handed_is_changed_nowhere_else(pack
     state = SinkState(name="s", discovery={"a": {}})
     assert build(config, state, log=lambda _level, _line: None).learn(0) is None
     assert (config.headers, state.discovery) == ({"a": {"env": "NAME"}}, {"a": {}})
+
+
+def test_what_it_is_handed_shows_no_credential() -> None:
+    """It may stand in a traceback, or in somebody's log."""
+    config = SinkConfig(name="s", kind="paper", url="x", token="Zq7Zq7", headers={"a": "Zq7Zq7"})
+    assert "Zq7" not in repr(Setup(config, {"a": "Zq7"}, {"TOKEN": "Zq7"}, lambda _level, _line: None))
 
 
 @pytest.mark.parametrize(
