@@ -138,9 +138,7 @@ def _attention_needed(data: Data) -> Words:
     about = one_line(text_of(data, "message") or text_of(data, "tool"))
     # A permission's message begins with the tool it is for.
     joint = " " if kind == "permission" else ": "
-    return Words(
-        f"{_thread(data)}needs you: {ASKS.get(kind, kind)}{joint + about if about else ''}", "needs"
-    )
+    return Words(f"{_thread(data)}needs you: {ASKS.get(kind, kind)}{joint + about if about else ''}", "needs")
 
 
 _HOW = {
@@ -233,6 +231,15 @@ def duration(ms: object) -> str:
     if seconds < 3_600:
         return f"{seconds // 60} min {seconds % 60} s"
     return f"{seconds // 3_600} h {seconds % 3_600 // 60} min"
+
+
+def span(ms: int) -> str:
+    """How long, in one unit: what a person wants to know at a glance."""
+    seconds = max(ms, 0) // 1000
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds // size} {unit}"
+    return f"{seconds} s"
 
 
 def mapping(value: object) -> Mapping[str, Any]:

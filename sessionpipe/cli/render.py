@@ -11,7 +11,7 @@ from sessionpipe.cli.common import printable
 from sessionpipe.protocol import short_id
 from sessionpipe.words import TELLING as TELLING
 from sessionpipe.words import Tone as Tone
-from sessionpipe.words import Words, mapping, text_of, width
+from sessionpipe.words import Words, mapping, span, text_of, width
 from sessionpipe.words import cut as cut
 from sessionpipe.words import describe as describe
 from sessionpipe.words import duration as duration
@@ -93,11 +93,7 @@ def clock(time: object, *, today: date, zone: tzinfo | None = None) -> str:
 
 def ago(then_ms: int, now_ms: int) -> str:
     """How long ago, in one unit."""
-    seconds = max(now_ms - then_ms, 0) // 1000
-    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
-        if seconds >= size:
-            return f"{seconds // size} {unit} ago"
-    return f"{seconds} s ago"
+    return f"{span(now_ms - then_ms)} ago"
 
 
 def stamp(epoch_ms: int) -> str:

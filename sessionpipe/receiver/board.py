@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 import msgspec
 
 from sessionpipe.receiver.incoming import Event, moment
-from sessionpipe.words import ASKS, about, cut, duration, one_line, text_of
+from sessionpipe.words import ASKS, about, cut, duration, one_line, span, text_of
 
 Group = Literal["needs", "working", "recent"]
 Tone = Literal["needs", "working", "good", "bad", "quiet"]
@@ -334,10 +334,13 @@ def _ms(time: object, otherwise: int) -> int:
 # --- the reading --------------------------------------------------------------------------------
 
 
+#: At work between tools; and where the tier tells nothing of tools.
+_THINKING, _WORKING = "Thinking", "Working"
+
+
 def standing(memory: Memory, now_ms: int) -> Standing:
     """How a session stands at ``now_ms``."""
     silent = now_ms - memory.last
-    heard = duration(silent)
     if memory.ended is not None:
         reason = f" ({memory.ended})" if memory.ended not in ("", "exit", "other") else ""
         return Standing("recent", f"Ended{reason}", memory.ended_at, "quiet")
@@ -351,8 +354,9 @@ def standing(memory: Memory, now_ms: int) -> Standing:
         if silent < QUIET_MS:
             return Standing("working", words, since, "working")
         if silent < GONE_MS:
-            return Standing("working", words, since, "working", False, f"nothing heard for {heard}")
-        return Standing("recent", "Probably over", memory.last, "quiet", True, f"was at work: {words}")
+            return Standing("working", words, since, "working", False, f"nothing heard for {span(silent)}")
+        was = "was in the middle of a turn" if words in (_THINKING, _WORKING) else f"was at: {words}"
+        return Standing("recent", "Probably over", memory.last, "quiet", True, was)
     if memory.history:
         return Standing("recent", "From history", memory.last, "quiet")
     if not memory.turns:
@@ -402,7 +406,7 @@ def doing(memory: Memory) -> tuple[str, int]:
         return f"Waits for {count} thing{'s' * (count != 1)} in the background", since
     if beside:
         return f"{beside} at work", since
-    return "Thinking" if memory.tier >= 1 else "Working", since
+    return _THINKING if memory.tier >= 1 else _WORKING, since
 
 
 def _pressing(asks: Mapping[str, Ask]) -> list[Ask]:

@@ -16,7 +16,7 @@ from sessionpipe.receiver.board import Group, Standing, Turn, standing
 from sessionpipe.receiver.store import Row
 from sessionpipe.receiver.timeline import Part
 from sessionpipe.terminal import printable, printable_text
-from sessionpipe.words import duration
+from sessionpipe.words import duration, span
 
 FOLDER = Path(__file__).parent
 #: The agents' own names, where they are written otherwise than in the protocol.
@@ -189,14 +189,8 @@ def _for(ms: int, group: Group) -> str:
 
 
 def ago(ms: int) -> str:
-    """How long, in one unit: what a person wants to know at a glance."""
-    seconds = max(ms, 0) // 1000
-    if seconds < 5:
-        return "now"
-    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
-        if seconds >= size:
-            return f"{seconds // size} {unit}"
-    return f"{seconds} s"
+    """How long: what is this fresh is now."""
+    return "now" if ms < 5000 else span(ms)
 
 
 def link(url: object) -> str:

@@ -273,12 +273,14 @@ def test_a_better_name_sent_again_is_no_sign_of_life() -> None:
 def test_one_at_work_that_is_quiet_says_for_how_long() -> None:
     assert stands(PROMPT, after=QUIET_MS - 1).note == ""
     found = stands(PROMPT, after=25 * MINUTE)
-    assert (found.group, found.note, found.reading) == ("working", "nothing heard for 25 min 0 s", False)
+    assert (found.group, found.note, found.reading) == ("working", "nothing heard for 25 min", False)
 
 
 def test_one_at_work_that_is_silent_is_read_as_over() -> None:
     found = stands(PROMPT, after=GONE_MS)
     assert (found.group, found.text, found.reading) == ("recent", "Probably over", True)
+    assert found.note == "was in the middle of a turn"
+    assert stands(PROMPT, BASH, after=GONE_MS).note == "was at: Bash"
 
 
 def test_one_that_never_said_goodbye_is_read_as_done() -> None:

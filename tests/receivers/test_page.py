@@ -164,6 +164,14 @@ def test_a_reading_is_called_one() -> None:
     assert "reading from silence" not in board(row(event("session.ended", at=NOON, reason="exit")))
 
 
+def test_a_long_answer_is_folded_and_all_there() -> None:
+    words = " ".join(f"word{n}" for n in range(1000))
+    told = event("turn.transcript", tier=2, at=NOON, user="short", assistant=words)
+    html = session(row(told), told)
+    assert "all 7,889 characters" in html and "word999" in html
+    assert html.count("<details") == 2  # The other one forgets.
+
+
 def test_an_empty_board_says_what_to_type() -> None:
     html = board()
     assert "CONNECT" in html and "DEMO" in html and "sessionpipe install" in html
