@@ -11,6 +11,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from functools import cache
+from operator import le, lt
 from typing import NamedTuple
 
 from sessionpipe.privacy import assignments, prefilter, shapes, terminal, ties, wrapped
@@ -113,6 +114,9 @@ def _foreign(text: str, spans: list[Span]) -> None:
 
 def _merged(spans: list[Span]) -> list[Span]:
     spans.sort()
+    starts, ends = [start for start, _ in spans], [end for _, end in spans]
+    if all(map(lt, starts, ends)) and all(map(le, ends, starts[1:])):
+        return spans
     merged: list[Span] = []
     last = -1
     for span in spans:

@@ -40,9 +40,10 @@ def redact(text: str) -> str:
             return text
         spans, again = _find(text, near)
         if spans:
-            text, near = _replaced(text, spans)
+            text = _replaced(text, spans)
         if not again:
             return text
+        near = _marks(spans)
     return text
 
 
@@ -63,12 +64,24 @@ def _find(text: str, near: Sequence[int] | None = None) -> engine.Found:
     return engine.Found(merged, True)
 
 
-def _replaced(text: str, spans: list[Span]) -> tuple[str, list[int]]:
-    """``text`` with a mark for each of ``spans``, and where the marks are."""
-    starts, ends = zip(*spans, strict=True)
-    kept = [text[start:end] for start, end in zip((0, *ends), (*starts, len(text)), strict=True)]
-    marks = accumulate([len(kept[0]), *(len(part) + len(MARK) for part in kept[1:-1])])
-    return MARK.join(kept), list(marks)
+def _replaced(text: str, spans: list[Span]) -> str:
+    """``text`` with a mark for each of ``spans``."""
+    parts: list[str] = []
+    upto = 0
+    for start, end in spans:
+        parts.append(text[upto:start])
+        upto = end
+    parts.append(text[upto:])
+    return MARK.join(parts)
+
+
+def _marks(spans: list[Span]) -> list[int]:
+    """Where the marks of ``spans`` are in the text that has them."""
+    marks, shift = [], 0
+    for start, end in spans:
+        marks.append(start + shift)
+        shift += len(MARK) - (end - start)
+    return marks
 
 
 def redact_value(obj: Any) -> Any:
