@@ -183,7 +183,7 @@ class Page:
             raise AssertionError(done["exceptionDetails"]["exception"]["description"])
         return done["result"].get("value")
 
-    def until(self, expression: str, seconds: float = 20) -> Any:
+    def until(self, expression: str, seconds: float = 60) -> Any:
         """Wait until an expression is true; what it was."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:

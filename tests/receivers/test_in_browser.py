@@ -13,7 +13,7 @@ import pytest
 
 from sessionpipe.cli import playback
 from sessionpipe.paths import data_dir
-from tests.e2e.machine import HOOK, Machine
+from tests.e2e.machine import HOOK, Machine, wait_for
 from tests.receivers.browser import Browser, Page, browsing
 from tests.receivers.served import NOON, Served, event, serving
 
@@ -145,11 +145,18 @@ def test_a_session_goes_from_needing_somebody_to_work_to_its_end_without_a_reloa
     assert page.complaints == []
 
 
+def exchanges(served: Served) -> int:
+    """How many exchanges the receiver has of its one session."""
+    [session] = served.sessions()
+    return sum(e["type"] == "turn.transcript" for e in served.read(session["id"])["events"])
+
+
 def test_a_session_has_a_page_with_its_turns_and_is_forgotten_by_a_button(
     look: Look, served: Served, machine: Machine
 ) -> None:
     Player(machine, served).play()
-    machine.sessionpipe("flush")
+    # What comes after it was forgotten would bring it back.
+    wait_for(lambda: [s["turns"] for s in served.sessions()] == [3] and exchanges(served) == 3, "all of it")
     page = look()
     page.get("document.querySelector('.card a').click()")
     page.until("document.querySelector('.part .prompt')?.innerText === 'Try write'")
@@ -255,7 +262,7 @@ def test_the_keyboard_leads_to_the_sessions_and_into_one(look: Look, served: Ser
         page.press("Tab")
     assert page.get("document.activeElement.textContent") == "First"
     page.press("Enter")
-    page.until("location.pathname === '/session'")
+    page.until("location.pathname === '/session' && document.readyState === 'complete'")
     landmarks = "[...document.querySelectorAll('header, main, [role=search], [role=status]')].length"
     assert page.get(landmarks) == 4 and page.get("document.querySelectorAll('h1').length") == 1
 
