@@ -30,15 +30,17 @@ from sessionpipe.install.files import remove_folders, replace
 from sessionpipe.paths import State, make_private
 from sessionpipe.places import make_ours, read_file
 
-# What :func:`command` writes, for any state directory: a path inside double quotes, and on Windows just
-# that, or what PowerShell wants.
+# What :func:`command` writes, or once wrote, for any state directory: a path inside double quotes, and on
+# Windows just that, or what PowerShell wants.
 _COMMAND = re.compile(
-    r'(?:\[ ! -x "(?P<guard>(?:[^"\\]|\\.)*/bin/sessionpipe-hook)" \] \|\| exec "(?P=guard)"'
+    r'(?:\[ ! -x "(?P<guard>(?:[^"\\]|\\.|"\'[$`]\'")*/bin/sessionpipe-hook)" \] \|\| exec "(?P=guard)"'
     r'|"(?P<windows>[^"]*\\bin\\sessionpipe-hook\.cmd)"'
     r"|& '(?P<powershell>(?:[^']|'')*\\bin\\sessionpipe-hook\.cmd)')"
     r" (?P<harness>[a-z0-9-]+) (?P<event>[A-Za-z0-9_.-]+)",
     re.DOTALL,
 )
+# What stands for a character within that path: a backslash before it, or single quotes around it.
+_ESCAPED = re.compile(r"""\\(.)|"'(.)'["]""", re.DOTALL)
 
 
 class Answer(NamedTuple):
@@ -68,7 +70,10 @@ def command(launcher: Path, harness: str, event: str) -> str:
         raise ValueError(f"the state directory's name is not UTF-8: {path!r}") from None
     if os.name == "nt":
         return f'"{path}" {harness} {event}'
-    quoted = re.sub(r'([\\"$`])', r"\\\1", path)
+    # A dollar sign stands by itself in single quotes, so that no name follows it: Gemini CLI puts variables
+    # into its settings' strings before a shell sees them, whatever stands before the sign. Neither does fish
+    # know a backtick with a backslash before it.
+    quoted = re.sub(r"[$`]", lambda sign: f"\"'{sign[0]}'\"", re.sub(r'([\\"])', r"\\\1", path))
     return f'[ ! -x "{quoted}" ] || exec "{quoted}" {harness} {event}'
 
 
@@ -86,7 +91,7 @@ def recognise(text: str) -> Ours | None:
     if match["powershell"]:
         path = match["powershell"].replace("''", "'")
     else:
-        path = match["windows"] or re.sub(r"\\(.)", r"\1", match["guard"], flags=re.DOTALL)
+        path = match["windows"] or _ESCAPED.sub(lambda found: found[1] or found[2], match["guard"])
     return Ours(Path(path), match["harness"], match["event"])
 
 

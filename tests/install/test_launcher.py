@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import py_compile
+import re
 import shutil
 import subprocess
 import sys
@@ -82,7 +83,7 @@ def silent(result: subprocess.CompletedProcess[bytes]) -> bool:
     return (result.returncode, result.stdout, result.stderr) == (0, b"", b"")
 
 
-@pytest.mark.parametrize("shell", ["sh", "dash", "bash", "zsh", "ksh", "mksh"])
+@pytest.mark.parametrize("shell", ["sh", "dash", "bash", "zsh", "ksh", "mksh", "fish"])
 def test_the_hook_gets_its_words_its_input_and_its_places(tmp_path: Path, shell: str) -> None:
     if not (found := shutil.which(shell)):
         pytest.skip(f"no {shell} here")
@@ -128,7 +129,12 @@ def test_another_program_is_not_ours(value: object) -> None:
     assert recognise_program(value) is None
 
 
-@given(st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1))
+ANY_NAME = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1) | st.text(
+    "$`'\"\\{}aA /\n%", min_size=1
+)
+
+
+@given(ANY_NAME)
 def test_a_command_for_windows_is_recognised_in_either_shell(folder: str) -> None:
     path = Path(f"C:\\{folder}\\bin\\sessionpipe-hook.cmd")
     assert recognise(powershell(path, "copilot-cli", "agentStop")) == (path, "copilot-cli", "agentStop")
@@ -306,9 +312,28 @@ def test_the_windows_launcher_names_the_same_things() -> None:
     assert (ours.harness, ours.event) == ("codex", "Stop")
 
 
-@given(st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1))
+ANY_NAME = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1) | st.text(
+    "$`'\"\\{}aA /\n%", min_size=1
+)
+
+
+@given(ANY_NAME)
 def test_a_command_is_recognised_whatever_the_path(name: str) -> None:
     launcher = Path(f"/{name}/bin/sessionpipe-hook")
     ours = recognise(command(launcher, "codex", "SessionEnd"))
     assert ours is not None
     assert (ours.launcher, ours.harness, ours.event) == (launcher, "codex", "SessionEnd")
+
+
+@given(ANY_NAME)
+def test_a_command_of_the_earlier_spelling_is_recognised_too(name: str) -> None:
+    launcher = Path(f"/{name}/bin/sessionpipe-hook")
+    quoted = re.sub(r'([\\"$`])', r"\\\1", str(launcher))
+    earlier = f'[ ! -x "{quoted}" ] || exec "{quoted}" codex SessionEnd'
+    assert recognise(earlier) == (launcher, "codex", "SessionEnd")
+
+
+@given(ANY_NAME)
+def test_a_command_has_nothing_that_a_reader_of_settings_takes_for_a_variable(name: str) -> None:
+    # As Gemini CLI 0.61.0 finds them in every string of its settings.
+    assert not re.search(r"\$(?:\w+|\{[^}]+\})", command(Path(f"/{name}/bin/x"), "gemini-cli", "AfterAgent"))
