@@ -475,8 +475,9 @@ def _was_told_by_another_entry(state: State, draft: Draft) -> bool:
     if str(data.get("attention_id", "")).startswith("notif-"):
         del data["attention_id"]  # Made of its moment.
     telling = [draft["type"], draft["memo"].get("thread"), draft["memo"].get("ask"), data]
-    # Both entries are mapped by one table, so that the members stand in one order.
-    name = hashlib.sha256(json.dumps(telling).encode()).hexdigest()[:12]
+    # Both entries are mapped by one table, so that the members stand in one order; and this is done for
+    # every event there is, for which JSON takes too long.
+    name = hashlib.sha256(repr(telling).encode()).hexdigest()[:12]
     way, at_ms = -1 if draft["memo"].get("foreign") else 1, draft["at_ms"]
     twins = state["twins"]
     while twins and abs(at_ms - next(iter(twins.values()))[1]) > TWIN_MS:

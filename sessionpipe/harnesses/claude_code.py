@@ -94,11 +94,11 @@ def missed(drafts: list[Draft], context: Context, files: Files) -> list[Draft]:
     """
     first = drafts[0]
     memo = first.get("memo", {})
-    transcript = find(memo.get("file"), files)
-    if memo.get("thread") is not None or first["type"] not in _TELLING or transcript is None:
+    if memo.get("thread") is not None or first["type"] not in _TELLING:
         return drafts
-    latest = _latest(transcript, files)
-    if latest is None:
+    transcript = find(memo.get("file"), files)
+    latest = _latest(transcript, files) if transcript else None
+    if transcript is None or latest is None:
         return drafts
     latest.catch_up(files.open(transcript))
     # A job may be read long after its hook ran: what has happened since is not this hook's to tell.

@@ -153,11 +153,11 @@ def missed(drafts: list[Draft], context: Context, files: Files) -> list[Draft]:
     """
     first = drafts[0]
     memo = first.get("memo", {})
-    rollout = _rollout(memo, files)
-    if memo.get("thread") is not None or first["type"] not in _TELLING or rollout is None:
+    if memo.get("thread") is not None or first["type"] not in _TELLING:
         return drafts
-    latest = _latest(rollout, files)
-    if latest is None:
+    rollout = _rollout(memo, files)
+    latest = _latest(rollout, files) if rollout else None
+    if rollout is None or latest is None:
         return drafts
     latest.catch_up(open_rollout(rollout, files))
     ends = [end.draft(first) for end in latest.ends if end.ms <= first["at_ms"]]
