@@ -213,7 +213,7 @@ _TABLES: Mapping[str, Mapping[str, _Rule]] = {
         "secret_file": _TEXT,
         "headers": (
             'a table of headers, as in {x-key = "…", x-team = {env = "NAME"}, x-other = {file = "PATH"}}',
-            lambda v: isinstance(v, dict) and all(is_header(name, value) for name, value in v.items()),
+            lambda v: isinstance(v, dict),
         ),
         "paused": _FLAG,
     },
@@ -257,15 +257,24 @@ def is_header_value(value: Any) -> bool:
     return _matches(_HEADER_VALUE, value)
 
 
-def is_header(name: Any, value: Any) -> bool:
-    """Whether ``name`` can have ``value``, which is a :data:`Header`."""
+def refuse_header(name: str, value: Any) -> str | None:
+    """Why a person can't set ``name`` to ``value``, a :data:`Header`; None when they can. Shows no value."""
+    if not _matches(_HEADER_NAME, name):
+        # Not quoted: somebody may have put all of the header there.
+        return "a header's name has no spaces and no colon; what is behind it is its value"
+    if not is_header_name(name):
+        return f"the header {name} can't be set: every request says it by itself"
     if isinstance(value, dict):
         kept = dict(value)
         env, file = kept.pop("env", None), kept.pop("file", None)
-        holds = not kept and (is_variable(env) if file is None else env is None and _is_text(file))
-    else:
-        holds = is_header_value(value)
-    return is_header_name(name) and holds
+        if kept or not (is_variable(env) if file is None else env is None and _is_text(file)):
+            return f'the header {name} is kept in {{env = "NAME"}} or in {{file = "PATH"}}'
+        return None
+    if not is_header_value(value):
+        return (
+            f"the value of the header {name} must be text in quotes, of visible ASCII characters and spaces"
+        )
+    return None
 
 
 def refuse_url(url: str) -> str | None:
@@ -363,13 +372,16 @@ class _Reader:
             and not Path(table["path"]).is_absolute()
         ):
             self._fail("sinks", index, "path", "the path must be absolute, or begin with ~/")
-        for keys in (("token", "token_env", "token_file"), ("secret", "secret_file")):
+        for keys in (TOKEN, SECRET):
             given = [key for key in keys if key in table]
             if len(given) > 1:
                 self._fail(
                     "sinks", index, given[1], f"{given[0]} and {given[1]} say the same thing; keep one"
                 )
         names = [name.lower() for name in table.get("headers", {})]
+        for name, value in table.get("headers", {}).items():
+            if wrong := refuse_header(name, value):
+                self._fail("sinks", index, "headers", wrong)
         for name in names:
             if names.count(name) > 1:
                 self._fail("sinks", index, "headers", f"{name} stands there twice; keep one")
@@ -571,9 +583,20 @@ def _updated(text: str, index: int, sink: SinkConfig) -> str:
     for key in [key for key in table if key not in wanted]:
         del table[key]
     for key, value in wanted.items():
-        if table.get(key) != value:
+        if key in table and isinstance(value, dict):
+            _changed(table[key], value)
+        elif table.get(key) != value:
             table[key] = _inline(value)
     return tomlkit.dumps(document)
+
+
+def _changed(table: Any, wanted: Mapping[str, Any]) -> None:
+    """Make ``table`` hold what is ``wanted``; what stays, stays as it is written."""
+    for key in [key for key in table if key not in wanted]:
+        del table[key]
+    for key, value in wanted.items():
+        if table.get(key) != value:
+            table[key] = _inline(value)
 
 
 def _inline(value: Any) -> Any:
@@ -615,7 +638,6 @@ __all__ = [
     "Header",
     "SinkConfig",
     "Tools",
-    "is_header",
     "is_header_name",
     "is_header_value",
     "is_name",
@@ -627,6 +649,7 @@ __all__ = [
     "origin",
     "parse",
     "put_sink",
+    "refuse_header",
     "refuse_place",
     "refuse_url",
     "remove_sink",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import stat
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from sessionpipe import config
@@ -332,13 +333,13 @@ def test_a_target_is_as_it_is_typed_and_shown_without_a_query(
     ("text", "line", "says"),
     [
         (OTLP + 'headers = "a=b"', 5, "headers must be a table of headers"),
-        (OTLP + "headers = {a = 7}", 5, "headers must be a table"),
-        (OTLP + 'headers = {"a b" = "x"}', 5, "headers must be a table"),
-        (OTLP + 'headers = {host = "x"}', 5, "headers must be a table"),
-        (OTLP + 'headers = {a = "x\\ny"}', 5, "headers must be a table"),
-        (OTLP + 'headers = {a = {env = "A", file = "B"}}', 5, "headers must be a table"),
-        (OTLP + "headers = {a = {}}", 5, "headers must be a table"),
-        (OTLP + 'headers = {a = {env = "not a name"}}', 5, "headers must be a table"),
+        (OTLP + "headers = {a = 7}", 5, "the value of the header a must be text"),
+        (OTLP + 'headers = {"a: word@" = "x"}', 5, "a header's name has no spaces and no colon"),
+        (OTLP + 'headers = {Host = "x"}', 5, "the header Host can't be set"),
+        (OTLP + 'headers = {a = "word@\\ny"}', 5, "the value of the header a must be text"),
+        (OTLP + 'headers = {a = {env = "A", file = "B"}}', 5, "the header a is kept in"),
+        (OTLP + "headers = {a = {}}", 5, "the header a is kept in"),
+        (OTLP + 'headers = {a = {env = "not a name"}}', 5, "the header a is kept in"),
         (OTLP + 'headers = {a = "1", A = "2"}', 5, "a stands there twice"),
         (OTLP + 'token_env = "T"\nheaders = {Authorization = "x"}', 6, "a token is sent as authorization"),
         (OTLP + 'secret_file = "x"', 5, "of kind otlp has no secret_file"),
@@ -390,6 +391,21 @@ def test_headers_in_a_table_of_their_own_are_their_sinks(tmp_path: Path) -> None
     assert remove_sink(tmp_path, "fleet")
     assert [one.name for one in load(tmp_path).sinks] == ["out", "log"]
     assert "x-key" not in (tmp_path / config.FILE).read_text()
+
+
+@pytest.mark.parametrize("opening", ["[sinks.headers]\n{}\n", "headers = {{{}}}  # mine\n"])
+def test_a_header_that_is_changed_leaves_the_others_as_they_are_written(tmp_path: Path, opening: str) -> None:
+    inline = opening.startswith("headers")
+    lines = (
+        ["x-key='a'", "x-env = {env='A'}"] if inline else ["x-key='a'  # why", "# and", "x-env = {env='A'}"]
+    )
+    (tmp_path / config.FILE).write_text(OTLP + opening.format((", " if inline else "\n").join(lines)))
+    fleet = load(tmp_path).sinks[0]
+    headers: dict[str, config.Header] = {"x-key": "a", "x-env": {"file": "/b"}, "new": "c"}
+    put_sink(tmp_path, msgspec.structs.replace(fleet, headers=headers))
+    text = (tmp_path / config.FILE).read_text()
+    assert load(tmp_path).sinks[0].headers == headers
+    assert all(line in text for line in lines[:-1]) and ("# mine" in text) == inline
 
 
 def test_what_a_sink_looks_like_in_a_log_has_no_headers_value() -> None:
