@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Iterator
 from urllib.parse import quote
 
-import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -48,29 +47,28 @@ CONTEXTS = [
 BLOBS = {"private-key-in-base64"}
 
 
-def tokens() -> list[Any]:
-    return [
-        pytest.param(example, id=f"{rule['id']}-{number}")
-        for rule in RULES["vendor"]
-        for number, example in enumerate(rule["match"])
-        if isinstance(example, str) and rule["id"] not in BLOBS
-    ]
-
-
-@pytest.mark.parametrize("example", tokens())
-def test_a_planted_token_survives_nowhere(example: str) -> None:
-    token, made = expand(example), max(parts(example), key=len)
-    survived = [
-        context
-        for context in CONTEXTS
-        for text in (context.replace("{}", token), json.dumps(context.replace("{}", token)))
-        if made in redact(text)
-    ]
+def test_a_planted_token_survives_nowhere() -> None:
+    survived: list[tuple[str, str]] = []
+    for rule in RULES["vendor"]:
+        for example in rule["match"] if rule["id"] not in BLOBS else ():
+            if isinstance(example, str):
+                survived += [(rule["id"], text) for text in surviving(example)]
     assert survived == []
-    assert made not in json.dumps(redact_value({"a": [{"b": f"x {token}"}], token: 1}))
+
+
+def surviving(example: str) -> Iterator[str]:
+    """Each text that a token of a rule is left in."""
+    token, made = expand(example), max(parts(example), key=len)
+    planted = [context.replace("{}", token) for context in CONTEXTS]
     # A start with a sign that a URL writes otherwise is another start.
     if quote(token, safe="") == token:
-        assert made not in redact(f"https://x.example/?x={token}&y=1")
+        planted.append(f"https://x.example/?x={token}&y=1")
+    yield from (
+        text for text in (*planted, *map(json.dumps, planted[: len(CONTEXTS)])) if made in redact(text)
+    )
+    value = json.dumps(redact_value({"a": [{"b": f"x {token}"}], token: 1}))
+    if made in value:
+        yield value
 
 
 TEXTS = [text_of(case) for case in SECRETS["cases"]]

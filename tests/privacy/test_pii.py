@@ -37,14 +37,16 @@ def piece(index: int) -> str:
 texts = st.lists(st.integers(0, len(PIECES) - 1).map(piece) | st.text(max_size=6), max_size=5).map("".join)
 
 
-@pytest.mark.parametrize(("rule", "text", "becomes"), MATCHES)
-def test_the_rule_finds_what_names_a_person(rule: str, text: str, becomes: str) -> None:
-    assert pii.reduce(text) == becomes
+def test_the_rules_find_what_names_a_person() -> None:
+    failed = [
+        (rule, text, pii.reduce(text)) for rule, text, becomes in MATCHES if pii.reduce(text) != becomes
+    ]
+    assert MATCHES and failed == []
 
 
-@pytest.mark.parametrize(("rule", "text"), KEEPS)
-def test_what_looks_alike_stays(rule: str, text: str) -> None:
-    assert pii.reduce(text) is text
+def test_what_looks_alike_stays() -> None:
+    failed = [(rule, text, pii.reduce(text)) for rule, text in KEEPS if pii.reduce(text) is not text]
+    assert KEEPS and failed == []
 
 
 @pytest.mark.parametrize(
