@@ -133,13 +133,16 @@ class TestSessions:
     def test_a_session_starts_as_its_source_says(self, source: str | None, told: str) -> None:
         assert only(hook("sessionStart", source=source))["data"] == {"source": told}
 
-    def test_a_prompt_that_comes_first_opens_the_session(self) -> None:
-        drafts = [*hook("userPromptSubmitted", prompt="Go"), *hook("sessionStart", source="new")]
-        assert [each["type"] for each in fold({}, drafts)[1]] == [
-            "session.started",
-            "turn.started",
-            "session.started",
-        ]
+    @pytest.mark.parametrize("source", ["new", "startup"])
+    def test_a_prompt_that_comes_first_opens_the_session_and_its_start_behind_it_is_no_other(
+        self, source: str
+    ) -> None:
+        drafts = [*hook("userPromptSubmitted", prompt="Go"), *hook("sessionStart", source=source)]
+        assert [each["type"] for each in fold({}, drafts)[1]] == ["session.started", "turn.started"]
+
+    def test_a_session_that_is_resumed_starts_again(self) -> None:
+        drafts = [*hook("sessionStart", source="new"), *hook("sessionStart", source="resume")]
+        assert [each["data"]["source"] for each in fold({}, drafts)[1]] == ["startup", "resume"]
 
     @pytest.mark.parametrize(
         ("reason", "ended", "told"),

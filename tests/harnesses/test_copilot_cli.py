@@ -179,7 +179,7 @@ class TestASessionsStart:
     ) -> None:
         home.begins(version)
         prompts = [
-            *home.hook("sessionStart", source="new"),
+            *home.hook("sessionStart", source="resume"),
             *home.hook("userPromptSubmitted", prompt="x"),
         ] * 2
         sent = fold({}, amend(prompts, home.context, home.files))[1]
