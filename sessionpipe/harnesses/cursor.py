@@ -26,7 +26,8 @@ Draft = dict[str, Any]
 _ID = r"[0-9A-Za-z][0-9A-Za-z_-]{0,127}"
 _NAME = re.compile(rf"{_ID}\.jsonl")
 _TAIL = 64 << 10
-_TELLING = frozenset({"session.started", "turn.started", "turn.ended", "session.ended"})
+_ENDING = frozenset({"turn.ended", "session.ended"})
+_TELLING = _ENDING | {"session.started", "turn.started"}
 
 
 # --- transcripts ----------------------------------------------------------------------------------
@@ -133,12 +134,20 @@ def facts(draft: Draft, context: Context, files: Files) -> dict[str, Any]:
     memo = draft.get("memo", {})
     if draft["type"] not in _TELLING:
         return {}
-    place = find(memo.get("file"), files)
+    place = _place(draft, context, files)
     asked = files.learn(place, "cursor.asked", _first_ask, per="file") if place else None
     prompt = memo.get("prompt")
     if asked is None and isinstance(prompt, str):
         asked = typed(prompt)
     return first_ask(asked or "")
+
+
+def _place(draft: Draft, context: Context, files: Files) -> Path | None:
+    """The conversation's transcript. It is looked for only at an end: before, there may be none to find."""
+    named = draft.get("memo", {}).get("file")
+    if named is None and draft["type"] in _ENDING:
+        named = transcript(draft, context, files)
+    return find(named, files)
 
 
 def _first_ask(opened: Opened) -> str | None:
@@ -148,16 +157,16 @@ def _first_ask(opened: Opened) -> str | None:
 
 def amend(drafts: list[Draft], context: Context, files: Files) -> list[Draft]:
     """The drafts with what went wrong: of a command its exit code, of a turn what its transcript ends with."""
-    return [_amended(draft, files) for draft in drafts]
+    return [_amended(draft, context, files) for draft in drafts]
 
 
-def _amended(draft: Draft, files: Files) -> Draft:
+def _amended(draft: Draft, context: Context, files: Files) -> Draft:
     error = None
     if "error" not in draft["data"]:
         if draft["type"] == "tool.ended" and not draft["data"]["ok"]:
             error = _exit_code(draft["data"].get("output"))
         elif draft["type"] == "turn.ended" and draft["data"]["reason"] == "error":
-            error = _last_error(find(draft["memo"].get("file"), files), files)
+            error = _last_error(_place(draft, context, files), files)
     return {**draft, "data": {**draft["data"], "error": error}} if error else draft
 
 

@@ -151,6 +151,14 @@ class TestFacts:
         assert home.tells(prompt="Fix it") == {"title": "Fix it", "title_source": "first-ask"}
         assert home.tells() == {}
 
+    @pytest.mark.parametrize("kind", ["turn.ended", "session.ended"])
+    def test_a_headless_run_whose_hooks_name_no_transcript_is_called_by_it_in_the_end(
+        self, home: Home, kind: str
+    ) -> None:
+        home.writes(f"p/agent-transcripts/{NAME}/{NAME}.jsonl", "Fix it")
+        assert home.tells(kind) == {"title": "Fix it", "title_source": "first-ask"}
+        assert home.tells("session.started") == {}
+
     def test_a_call_reads_nothing(self, home: Home) -> None:
         assert home.tells("tool.ended", prompt="Fix it") == {}
 
@@ -185,9 +193,10 @@ class TestFacts:
         file = home.writes(f"p/agent-transcripts/{NAME}.jsonl", "Fix it")
         with Path(file).open("a") as opened:
             opened.write(json.dumps(last) + "\n")
-        ended = {"type": "turn.ended", "data": {"reason": reason}, "memo": {"file": file}}
-        (draft,) = amend([ended], home.context, home.files)
-        assert draft["data"].get("error") == error
+        ended = {"type": "turn.ended", "session": {"id": NAME}, "data": {"reason": reason}}
+        for named in ({"file": file}, {}):
+            (draft,) = amend([{**ended, "memo": named}], home.context, home.files)
+            assert draft["data"].get("error") == error
 
 
 class TestHistory:
