@@ -35,7 +35,7 @@ def look_at_code(sink: SinkConfig) -> list[str]:
     """Load it; what to say of it. Raises :class:`Fail` where its target is not one it can use."""
     trouble = missing(sink)
     remarks = [f"  warning: it waits, because {trouble}"] if trouble else []
-    if kind_of(sink.kind).code is None and (package := _package(sink.kind)):
+    if not trouble and kind_of(sink.kind).code is None and (package := _package(sink.kind)):
         remarks.insert(0, f"  it is served by the package {package}, whose code runs as you")
     return remarks
 

@@ -35,8 +35,12 @@ def load(kind: str) -> Make:
 
 
 def installed() -> dict[str, str]:
-    """The kinds that installed packages bring, and of which package each is."""
-    return {entry.name: _owner(entry) for entry in _entries() if entry.name not in OURS}
+    """The kinds that installed packages bring, and of which package each is; ``A and B`` where two do."""
+    found: dict[str, set[str]] = {}
+    for entry in _entries():
+        if entry.name not in OURS:
+            found.setdefault(entry.name, set()).add(_owner(entry))
+    return {kind: " and ".join(sorted(owners)) for kind, owners in found.items()}
 
 
 def _entry(kind: str) -> EntryPoint:

@@ -278,6 +278,13 @@ def test_one_that_can_not_be_used_yet_is_added_and_waits(run: Run, packages: Pat
     assert "nothing_of_that_name" in run("doctor").output
 
 
+def test_one_that_two_packages_bring_is_served_by_neither(run: Run, packages: Path) -> None:
+    written(packages, "paper", SINK)
+    written(packages, "paper", SINK, package="other")
+    output = said(run("sinks", "add", "paper:tray"))
+    assert "(other and paper-package); uninstall all but one" in output and "served by" not in output
+
+
 def test_one_that_nobody_brings_is_said_with_what_there_is(run: Run, config_file: Path) -> None:
     assert "nor of a kind that an installed package brings" in refused(
         run("sinks", "add", "redis:x"), usage=True

@@ -286,6 +286,14 @@ def test_a_2xx_of_something_else_moves_on_and_is_remarked(body: bytes, kind: str
     assert found == Acked(odd="it answers HTTP 200 with what is not OTLP's; is the address right?")
 
 
+@pytest.mark.parametrize("body", [taken(2, "too old").body, taken(2, "too old").body[:-3], b'{"a":'])
+def test_of_a_2xx_that_broke_off_nothing_is_believed_but_that(body: Any) -> None:
+    """Half a message of protobuf may well be another one."""
+    for kind in ("application/x-protobuf", "application/json"):
+        answer = WireAnswer(200, {"content-type": kind}, body, cut=True)
+        assert outcome(answer, len(IDS), service) == Acked()
+
+
 # --- what a refusal means ---------------------------------------------------------------------------
 
 

@@ -91,6 +91,7 @@ def test_two_packages_of_one_kind_are_not_chosen_between(packages: Path) -> None
     written(packages, "paper", SINK)
     written(packages, "paper", SINK, package="other")
     assert "(other and paper-package); uninstall all but one" in reason("paper")
+    assert installed()["paper"] == "other and paper-package"
 
 
 def test_one_package_in_two_folders_is_one(
