@@ -20,7 +20,7 @@ from sessionpipe.install.entries import Memory, is_empty
 from sessionpipe.install.leftalone import LeftAlone, NoFile
 from sessionpipe.install.memory import Manifest, Record, digest
 from sessionpipe.install.netfs import network_file_system
-from sessionpipe.install.standing import KINDS, FileState, decoded, file_state
+from sessionpipe.install.standing import KINDS, FileState, file_state
 from sessionpipe.install.targets import Target, account_home, answers, home, targets
 from sessionpipe.paths import State, make_private
 
@@ -165,7 +165,7 @@ def _install_file(target: Target, path: Path, run: Path, manifest: Manifest, dry
     kind = KINDS[target.kind]
     try:
         seen = files.read(path)
-        text = decoded(seen.data or b"")
+        text = seen.text
         found = kind.look(text, target, run) if text.strip() else "missing"
         record = manifest.records.get(_key(path))
         if found == "missing":
@@ -184,7 +184,7 @@ def _install_file(target: Target, path: Path, run: Path, manifest: Manifest, dry
             return Report(target.harness, path, did, diff=_diff(path, text, new))
         manifest.records[_key(path)] = record
         manifest.save()
-        files.sweep(seen)
+        files.sweep(seen.real)
         if seen.data is None:
             files.create(path, new.encode())
         else:
@@ -202,13 +202,15 @@ def _uninstall_file(
     try:
         seen = files.read(path)
         if record is not None and not dry_run:
-            files.sweep(seen)
-        text = decoded(seen.data or b"")
+            files.sweep(seen.real)
+        text = seen.text
         others = _others(kind.launchers(text, target), state) if text.strip() and not named else set()
         if others:
             raise LeftAlone(f"its entries belong to the installation in {others.pop().parent.parent}")
         new = kind.strip(text, target, record.memory if record else None) if text.strip() else text
-        if new != text:
+        # One that we made, and that another installation has taken our entries out of, is still ours to take.
+        left = record is not None and record.created and seen.data is not None and is_empty(new)
+        if new != text or left:
             yield _give_back(target, seen, text, new, record, dry_run)
         elif seen.data is None and record is not None and not dry_run:
             files.remove_folders([Path(folder) for folder in record.folders])
@@ -227,14 +229,13 @@ def _give_back(
     target: Target, seen: files.Snapshot, text: str, new: str, record: Record | None, dry_run: bool
 ) -> Report:
     data = new.encode()
+    restored = record is not None and record.before == digest(data)
     emptied = is_empty(new) and (record.created if record else target.own)
-    ours_alone = target.kind == "file" or emptied
-    did = "deleted" if ours_alone else "removed"
-    if not ours_alone and record is not None and record.before == digest(data):
-        did = "restored"
+    ours_alone = not restored and (target.kind == "file" or emptied)
+    did = "restored" if restored else "deleted" if ours_alone else "removed"
     files.check_writable(seen)
     if dry_run:
-        return Report(target.harness, seen.path, did, diff=_diff(seen.path, text, new))
+        return Report(target.harness, seen.path, did, diff=_diff(seen.path, text, "" if ours_alone else new))
     if ours_alone:
         files.delete(seen)
         files.remove_folders([Path(folder) for folder in record.folders] if record else [])
@@ -279,11 +280,11 @@ def _uses(
     """Whether a file of ``target``, those in ``gone`` aside, still runs our launcher."""
     for path in _places(target, env, manifest):
         with suppress(LeftAlone):
-            data = files.read(path).data or b""
-            if path in gone or _OUR_NAME not in data:
+            seen = files.read(path)
+            if path in gone or _OUR_NAME not in (seen.data or b""):
                 continue
             try:
-                if _launcher(state) in KINDS[target.kind].launchers(decoded(data), target):
+                if _launcher(state) in KINDS[target.kind].launchers(seen.text, target):
                     return True
             except LeftAlone:
                 return True  # It can't be told apart, so the launcher stays.

@@ -14,8 +14,10 @@ import secrets
 import stat
 from contextlib import suppress
 from dataclasses import dataclass
+from io import FileIO
 from pathlib import Path
 
+from sessionpipe import faults
 from sessionpipe.install.leftalone import LeftAlone, NoFile
 
 MAX_BYTES = 16 * 1024 * 1024
@@ -32,6 +34,16 @@ class Snapshot:
     real: Path
     data: bytes | None
     info: os.stat_result | None = None
+
+    @property
+    def text(self) -> str:
+        """The data as text, empty where there was no file; raises :class:`LeftAlone`."""
+        data = self.data or b""
+        try:
+            return data.decode()
+        except UnicodeDecodeError as error:
+            line = data.count(b"\n", 0, error.start) + 1
+            raise LeftAlone(f"a byte that is no UTF-8 at line {line}") from None
 
 
 def read(path: Path) -> Snapshot:
@@ -65,7 +77,7 @@ def write(seen: Snapshot, data: bytes) -> None:
         raise LeftAlone("it changed while we were at it; try again")
     try:
         if seen.info.st_nlink > 1 or not _replace_like(seen.real, data, seen.info):
-            _overwrite(seen.real, data)
+            _overwrite(seen.real, data, seen.data)
     except OSError as error:
         raise LeftAlone(f"it cannot be written ({_reason(error)})") from None
 
@@ -107,16 +119,16 @@ def remove_folders(folders: list[Path]) -> None:
             folder.rmdir()
 
 
-def sweep(seen: Snapshot) -> None:
-    """Delete what writes of ours that were cut off, by a kill or a power cut, left beside the file.
+def sweep(path: Path) -> None:
+    """Delete what writes of ours that were cut off, by a kill or a power cut, left beside ``path``.
 
     Only while no other ``install`` of ours is at work: it may be what that one is about to rename.
     """
-    leftover = re.compile(rf"\.{re.escape(seen.real.name)}\.[0-9a-f]{{12}}\.tmp")
+    leftover = re.compile(rf"\.{re.escape(path.name)}\.[0-9a-f]{{12}}\.tmp")
     with suppress(OSError):
-        for path in seen.real.parent.iterdir():
-            if leftover.fullmatch(path.name):
-                path.unlink()
+        for beside in path.parent.iterdir():
+            if leftover.fullmatch(beside.name):
+                beside.unlink()
 
 
 def check_writable(seen: Snapshot) -> None:
@@ -171,7 +183,9 @@ def _temporary(path: Path, data: bytes, mode: int) -> Path:
 
 def _rename(temporary: Path, path: Path) -> None:
     try:
+        faults.point("install.written")
         temporary.replace(path)
+        faults.point("install.renamed")
     except OSError:
         temporary.unlink()
         raise
@@ -183,12 +197,29 @@ def _rename(temporary: Path, path: Path) -> None:
             os.close(folder)
 
 
-def _overwrite(path: Path, data: bytes) -> None:
-    with path.open("r+b") as file:
-        file.write(data)
-        file.truncate()
-        file.flush()
+def _overwrite(path: Path, data: bytes, before: bytes) -> None:
+    """Put ``data`` in the place of ``before``, or leave that there and raise :class:`OSError`.
+
+    All of it goes in one write, the rest of a longer file as empty lines: if we are killed before the file
+    is cut, what stands there is still whole to every reader.
+    """
+    with path.open("r+b", buffering=0) as file:
+        try:
+            _write_at_start(file, data.ljust(len(before), b"\n"))
+        except OSError:
+            _write_at_start(file, before)  # the room for this is the file's already
+            file.truncate(len(before))
+            raise
+        faults.point("install.overwritten")
+        file.truncate(len(data))
         os.fsync(file.fileno())
+
+
+def _write_at_start(file: FileIO, data: bytes) -> None:
+    file.seek(0)
+    rest = memoryview(data)
+    while rest:
+        rest = rest[file.write(rest) :]
 
 
 def _reason(error: Exception) -> str:

@@ -26,7 +26,7 @@ from importlib.util import MAGIC_NUMBER, source_hash
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sessionpipe.install.files import remove_folders, replace
+from sessionpipe.install.files import remove_folders, replace, sweep
 from sessionpipe.paths import State, make_private
 from sessionpipe.places import make_ours, read_file
 
@@ -184,6 +184,7 @@ def remove(state: State) -> None:
     """Remove the launcher and what came with it."""
     for path in (state.launcher, _compiled(state)):
         path.unlink(missing_ok=True)
+        sweep(path)
     remove_folders([state.bin])
 
 
@@ -219,6 +220,7 @@ def _compile(source: bytes, name: str) -> bytes:
 def _keep(path: Path, data: bytes, mode: int) -> bool:
     if _stands(path, data, mode):
         return False
+    sweep(path)
     replace(path, data, mode=mode)
     return True
 

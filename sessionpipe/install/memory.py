@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from sessionpipe.install.entries import Memory
-from sessionpipe.install.files import replace
+from sessionpipe.install.files import replace, sweep
 from sessionpipe.paths import State
 from sessionpipe.places import read_file
 
@@ -48,6 +48,7 @@ class Manifest:
 
     def save(self) -> None:
         """Write it, or remove it when nothing is left to remember. Raises :class:`OSError`."""
+        sweep(self._path)
         if self.records:
             stored = {"version": 1, "files": msgspec.to_builtins(self.records)}
             replace(self._path, (json.dumps(stored, indent=2) + "\n").encode(), mode=0o600)

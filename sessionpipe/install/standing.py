@@ -7,7 +7,6 @@ Nothing is written here. What switches a harness's hooks off is in its ``[instal
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
@@ -19,6 +18,7 @@ from sessionpipe.install.jsonedit import Document
 from sessionpipe.install.jsontree import TOLERANCES
 from sessionpipe.install.leftalone import LeftAlone
 from sessionpipe.install.targets import Target, expand
+from sessionpipe.install.tomltext import parse
 from sessionpipe.install.trust import trusted
 
 KINDS: Mapping[str, ModuleType] = {"entries": entries, "file": owned, "setting": setting}
@@ -43,7 +43,7 @@ def file_state(target: Target, path: Path, launcher: Path, env: Mapping[str, str
     """How the hooks of ``target`` stand in the file at ``path``."""
     try:
         seen, kind = files.read(path), KINDS[target.kind]
-        text = decoded(seen.data or b"")
+        text = seen.text
         found: str = kind.look(text, target, launcher) if text.strip() else "missing"
         if found == "missing":
             kind.merge(text, target, launcher, None)
@@ -61,15 +61,6 @@ def file_state(target: Target, path: Path, launcher: Path, env: Mapping[str, str
     if found == "installed" and target.table.get("trust") == "codex" and not trusted(path, text, target):
         return FileState(path, "needs trust")
     return FileState(path, found)
-
-
-def decoded(data: bytes) -> str:
-    """A file's text; raises :class:`LeftAlone`."""
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise LeftAlone(f"a byte that is no UTF-8 at line {line}") from None
 
 
 def _switched_off(target: Target, path: Path, text: str, env: Mapping[str, str]) -> tuple[str, str] | None:
@@ -102,13 +93,13 @@ def _settings(switch: Mapping[str, Any], target: Target, path: Path, env: Mappin
 def _said(path: Path) -> dict[str, Any] | None:
     """What the settings at ``path`` say; None where there are none, or none that can be read."""
     try:
-        text = decoded(files.read(path).data or b"")
+        text = files.read(path).text
         if path.suffix == ".toml":
-            return tomllib.loads(text)
+            return parse(text)
         said = Document(text, TOLERANCES).root.plain()
         return said if isinstance(said, dict) else None
-    except (LeftAlone, tomllib.TOMLDecodeError, RecursionError):
+    except LeftAlone:
         return None
 
 
-__all__ = ["KINDS", "FileState", "decoded", "file_state"]
+__all__ = ["KINDS", "FileState", "file_state"]

@@ -59,9 +59,9 @@ def parse(text: str) -> dict[str, Any]:
     """What ``text`` says; raises :class:`NotToml`."""
     try:
         return tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # a number too long is a ValueError alone
         at = re.search(r"at (line \d+|end of document)", str(error))
-        where = at[1].replace("end of document", "its end") if at else "a depth nobody needs"
+        where = at[1].replace("end of document", "its end") if at else "a depth or a length nobody needs"
         raise NotToml(f"not valid TOML: something unexpected at {where}") from None
 
 

@@ -9,15 +9,17 @@ from __future__ import annotations
 import json
 import os
 import re
-import tomllib
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from sessionpipe.install import files
 from sessionpipe.install.entries import places
 from sessionpipe.install.jsonedit import Document
 from sessionpipe.install.jsonedit import Path as Place
+from sessionpipe.install.leftalone import LeftAlone
 from sessionpipe.install.targets import Target
+from sessionpipe.install.tomltext import parse
 
 #: Events whose groups' matcher Codex ignores, and leaves out of the digest.
 _UNMATCHED = {"UserPromptSubmit", "Stop", "Interrupt", "PreModelRequest", "PostModelRequest"}
@@ -26,8 +28,8 @@ _UNMATCHED = {"UserPromptSubmit", "Stop", "Interrupt", "PreModelRequest", "PostM
 def trusted(hooks: Path, text: str, target: Target) -> bool:
     """Whether every entry of ours in ``hooks`` (whose text is ``text``) has been trusted."""
     try:
-        config = tomllib.loads((hooks.parent / "config.toml").read_text("utf-8"))
-    except (OSError, ValueError):
+        config = parse(files.read(hooks.with_name("config.toml")).text)
+    except LeftAlone:
         return False
     known = config.get("hooks")
     known = known.get("state") if isinstance(known, dict) else None

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
+import signal
 import stat
 from pathlib import Path
 
 import pytest
 
+from sessionpipe import faults
 from sessionpipe.install import files
 from sessionpipe.install.leftalone import LeftAlone
 
@@ -62,6 +65,37 @@ def test_hard_links_stay_together(file: Path) -> None:
     write(file, b"x")
     assert other.read_bytes() == b"x"
     assert other.samefile(file)
+
+
+@pytest.mark.parametrize("size", [3, 5000])
+def test_a_file_with_links_that_has_no_room_keeps_what_it_held(file: Path, size: int) -> None:
+    resource = pytest.importorskip("resource")
+    file.with_name("other").hardlink_to(file)
+    file.write_bytes(b"before" * size)
+    held = file.read_bytes()
+    seen, limits = files.read(file), resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(held) + 100, limits[1]))
+    try:
+        with pytest.raises(LeftAlone, match="it cannot be written"):
+            files.write(seen, b"after" * size * 20)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, ignored)
+    assert file.read_bytes() == held
+
+
+def test_a_file_with_links_is_whole_if_we_are_killed_before_it_is_cut(file: Path) -> None:
+    file.with_name("other").hardlink_to(file)
+    file.write_text(json.dumps({"hooks": {"Stop": []}, "model": "opus"}))
+    seen = files.read(file)
+    faults.arm("install.overwritten=error")
+    try:
+        with pytest.raises(LeftAlone):
+            files.write(seen, b'{"model": "opus"}')
+    finally:
+        faults.arm("")
+    assert json.loads(file.read_text()) == {"model": "opus"}
 
 
 @pytest.mark.skipif(not hasattr(os, "setxattr"), reason="extended attributes are Linux's")

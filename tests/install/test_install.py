@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from sessionpipe import faults
 from sessionpipe.install import Elsewhere, UnknownHarness, install
 from sessionpipe.install.launcher import recognise
 from sessionpipe.install.targets import targets
@@ -394,6 +396,44 @@ def test_what_a_write_that_was_killed_left_behind_goes(person: Person) -> None:
     assert person.everything() == before
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
+@pytest.mark.parametrize("point", ["install.written", "install.renamed"])
+@pytest.mark.parametrize("step", ["install", "uninstall"])
+def test_killed_anywhere_it_goes_on_the_next_time_and_all_comes_back(
+    person: Person, step: str, point: str
+) -> None:
+    person.has(person.claude, person.codex)
+    (person.claude / "settings.json").write_text('{"model": "opus"}')
+    (person.codex / "config.toml").write_text('model = "x"\n[tui]\n')
+    (person.home / "linked").hardlink_to(person.codex / "config.toml")
+    before, count = person.everything(), 0
+    killed = True
+    while killed:
+        count += 1
+        if step == "uninstall":
+            person.install()
+        killed = killed_at(f"{point}:{count}", getattr(person, step))
+        if step == "install":
+            person.install()
+            assert {state for states in person.states().values() for state in states} <= {
+                "installed",
+                "needs trust",
+            }
+        person.uninstall()
+        assert person.everything() == before
+        assert [path.name for path in person.state.root.iterdir()] == ["install.lock"]
+    assert count > 1
+
+
+def killed_at(point: str, do: Callable[[], object]) -> bool:
+    """Whether ``do`` came to that fault point, where it was killed."""
+    if not (child := os.fork()):
+        faults.arm(point)
+        do()
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+
+
 # Somebody else's changes meanwhile
 
 
@@ -423,6 +463,19 @@ def test_a_file_of_that_name_that_is_not_ours_is_left_alone(person: Person) -> N
     assert (report.did, report.why) == ("left alone", "another file has the name of ours")
     assert did(person.uninstall()) == [("sessionpipe", "deleted")]
     assert extension.read_text() == "export default () => {};\n"
+
+
+@pytest.mark.parametrize(
+    "name", [".pi/agent/extensions/sessionpipe.js", ".config/opencode/plugin/sessionpipe.js"]
+)
+def test_an_empty_file_of_that_name_is_the_person_s_and_comes_back(person: Person, name: str) -> None:
+    file = person.home / name
+    person.has(file.parent)
+    file.touch(0o640)
+    before = person.everything()
+    assert "added" in [report.did for report in person.install()]
+    assert "restored" in [report.did for report in person.uninstall()]
+    assert person.everything() == before
 
 
 @pytest.mark.parametrize("manifest", [None, "", "[]", '{"files": {"x": 3}}', '{"files": []}'])
@@ -511,11 +564,13 @@ def test_of_two_installations_the_latter_runs_and_its_going_leaves_nothing(perso
     ]
     second.uninstall()
     after = person.everything()
-    # Only the first knew that these were made for it.
+    # Only the first knows that these were made for it.
     assert (person.claude / "settings.json").read_text() == "{}\n"
     assert (person.codex / "hooks.json").read_text() == "{}\n"
     del after[".claude/settings.json"], after[".codex/hooks.json"]
     assert after == before
+    assert did(person.uninstall()) == [("claude-code", "deleted"), ("codex", "deleted")]
+    assert person.everything() == before
 
 
 @pytest.fixture

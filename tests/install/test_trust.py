@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -103,9 +104,25 @@ def test_a_changed_timeout_needs_trust_again(tmp_path: Path, target: Target) -> 
 
 
 @pytest.mark.parametrize(
-    "settings", [None, "", "not [ TOML", "hooks = 3", "[hooks]\nstate = []", '[hooks.state]\n"x" = 3']
+    "settings",
+    [
+        None,
+        "",
+        "not [ TOML",
+        "hooks = 3",
+        "[hooks]\nstate = []",
+        '[hooks.state]\n"x" = 3',
+        f"deep = {'[' * 3000}{']' * 3000}",
+        f"long = {'1' * 5000}",
+    ],
 )
 def test_settings_that_say_nothing_are_no_trust(tmp_path: Path, target: Target, settings: str | None) -> None:
     if settings is not None:
         (tmp_path / "config.toml").write_text(settings)
+    assert not trusted(tmp_path / "hooks.json", json.dumps({"hooks": HOOKS}), target)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pipes by name are POSIX ones")
+def test_a_pipe_in_the_settings_place_is_not_waited_for(tmp_path: Path, target: Target) -> None:
+    os.mkfifo(tmp_path / "config.toml")
     assert not trusted(tmp_path / "hooks.json", json.dumps({"hooks": HOOKS}), target)
