@@ -347,6 +347,7 @@ def record_drafts(tx: Transaction, sessions: dict[tuple[str, str], Session], ite
                     "said": said,
                     "final": bool(want.get("final")),
                     "ended_ms": draft["at_ms"],
+                    "stopped": draft["data"].get("reason") in ("interrupt", "error"),
                 },
                 now,
                 now,

@@ -89,6 +89,7 @@ class TranscriptReader:
             since_ms=pending.first_ms,
             ended_ms=want["ended_ms"],
             session=pending.session,
+            stopped=bool(want.get("stopped")),
         )
         harness = harnesses.get(pending.harness)
         reading = harness.exchanges(want["path"], pending.transcript.get("cursor", {}), wanted, self._files)

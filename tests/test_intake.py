@@ -380,6 +380,16 @@ class TestToldByFiles:
         bench.intake().run()
         assert bench.outbox.pending_reads()[0].want["path"] == "/w/rollout-1.jsonl"
 
+    @pytest.mark.parametrize(
+        ("event", "stopped"), [("Stop", False), ("StopFailure", True), ("SessionEnd", False)]
+    )
+    def test_a_reader_is_told_whether_the_turn_was_stopped(
+        self, bench: Bench, event: str, stopped: bool
+    ) -> None:
+        bench.put(job(event, 100))
+        bench.intake().run()
+        assert bench.outbox.pending_reads()[0].want["stopped"] is stopped
+
     def test_a_transcript_that_is_nowhere_is_not_waited_for(
         self, bench: Bench, codex: dict[str, Any]
     ) -> None:

@@ -228,7 +228,7 @@ class Conversation:
             return True
         if turn.asked_ms is not None and turn.asked_ms > want.ended_ms:
             return False
-        if self._settled and turn.last_words:
+        if self._settled and (turn.last_words or want.stopped):
             return True
         if turn.hooks_ran_ms is not None and turn.hooks_ran_ms >= want.ended_ms:
             return True

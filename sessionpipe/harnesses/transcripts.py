@@ -29,6 +29,7 @@ class Want(NamedTuple):
     file will not grow any more. ``since_ms``: when the session's first hook ran; a session seen from its
     middle on begins at the prompt that was being answered then (None: at the file's beginning).
     ``ended_ms``: when the turn or the session ended. ``session``: its id, for a store that holds many.
+    ``stopped``: the turn was interrupted or failed, so that it may have no last words.
     """
 
     said: str | None
@@ -36,6 +37,7 @@ class Want(NamedTuple):
     since_ms: int | None
     ended_ms: int
     session: str = ""
+    stopped: bool = False
 
 
 def digest(text: str) -> str | None:

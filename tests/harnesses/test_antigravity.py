@@ -112,6 +112,28 @@ def test_a_call_reads_nothing(home: Home) -> None:
     assert home.tells("tool.ended") == {}
 
 
+@pytest.mark.parametrize(
+    ("records", "assistant"),
+    [
+        ([], ""),
+        ([{"type": "PLANNER_RESPONSE", "content": "Looking.", "tool_calls": [{"name": "ls"}]}], "Looking."),
+    ],
+)
+def test_a_turn_that_was_stopped_is_told_without_last_words(
+    home: Home, records: list[dict[str, Any]], assistant: str
+) -> None:
+    """The conversation may never go on, and nothing tells of its end."""
+    file = home.writes("antigravity", asks("Fix it"), *records)
+    ended = Want(None, False, None, 1_800_000_000_000)
+    waits = exchanges(file, {}, ended, Files())
+    assert (waits.exchanges, waits.complete) == ([], False)
+    told = exchanges(file, {}, ended._replace(stopped=True), Files())
+    assert [(each.user, each.assistant) for each in told.exchanges] == [("Fix it", assistant)]
+    assert told.complete
+    os.utime(file)
+    assert not exchanges(file, {}, ended._replace(stopped=True), Files()).complete, "it may be being written"
+
+
 def test_words_that_are_not_marked_as_the_persons_are_not_told_as_theirs(tmp_path: Path) -> None:
     file = tmp_path / "transcript.jsonl"
     records = {"type": "USER_INPUT", "content": "Rules."}, {"type": "PLANNER_RESPONSE", "content": "Noted."}
