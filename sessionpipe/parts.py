@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import TYPE_CHECKING, Protocol
 
 from sessionpipe.clock import now_ms
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from sessionpipe.transcripts import TranscriptReader
 
 _LONGEST_SLEEP_S = 60.0
+#: How long a step of a courier may take before that is said: longer than a request of ours and its repeat.
+HANGS_S = 35.0
 #: How long to wait after a step failed, the more often the longer.
 TROUBLE_S = (1.0, 2.0, 5.0, 15.0, 30.0)
 
@@ -179,6 +182,7 @@ class Delivering(Part):
         self.sink = sink
         self.failed_connections = 0
         self._courier: Courier | None = None
+        self._begun: tuple[float, int] | None = None
 
     @property
     def network(self) -> bool:
@@ -193,13 +197,22 @@ class Delivering(Part):
             from sessionpipe.delivery.courier import Courier
 
             self._courier = Courier(self.sink, outbox, stop=self.stopping, log=self._worker.log)
-        step = self._courier.step(now_ms, force=force)
+        self._begun = time.monotonic(), now_ms
+        try:
+            step = self._courier.step(now_ms, force=force)
+        finally:
+            self._begun = None
         if step.connect_failed:
             self.failed_connections += 1
         elif step.progress or step.connect_failed is False:
             # It was reached, whatever it said.
             self.failed_connections = 0
         return step.progress, step.wait_until_ms
+
+    def hanging_since(self) -> int | None:
+        """When the step under way began (epoch ms), if it has taken so long that it may never end; else None."""
+        begun = self._begun
+        return begun[1] if begun is not None and time.monotonic() - begun[0] >= HANGS_S else None
 
     def run(self) -> None:
         try:

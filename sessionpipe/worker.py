@@ -20,6 +20,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Collection
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -34,7 +35,7 @@ from sessionpipe.wake import FORCE, LOOK
 if TYPE_CHECKING:
     from sessionpipe.config import Config, SinkConfig
     from sessionpipe.intake import Intake
-    from sessionpipe.outbox import Outbox
+    from sessionpipe.outbox import Outbox, SinkState
     from sessionpipe.spool import Spool
     from sessionpipe.upkeep import Retention, Upkeep
 
@@ -54,6 +55,8 @@ SLICE_S = 5.0
 _ENDING_S, _ENDING_FILE_S = 1.0, 10.0
 #: How long a worker that was told to end still records what was left for it.
 _LAST_S = 1.0
+#: What is said of a sink whose code does not end.
+HANGS = "it has not come back from what it was handed"
 #: How long after something of the state directory was removed the rest of it may be going too.
 _REMOVAL_S = 0.2
 
@@ -66,6 +69,12 @@ def _identity(path: Path, *, content: bool = False) -> object:
         return None
     which = (info.st_dev, info.st_ino)
     return (*which, info.st_mtime_ns, info.st_size) if content else which
+
+
+def _hanging(since_ms: int, row: SinkState) -> SinkState:
+    from msgspec.structs import replace
+
+    return replace(row, last_error=HANGS, since_ms=row.since_ms or since_ms)
 
 
 def _version() -> object:
@@ -201,6 +210,7 @@ class Worker:
         self._reader = Reading(self)
         self._upkeep: Upkeep | None = None
         self._couriers: dict[str, Delivering] = {}
+        self._hanging: dict[str, int] = {}
         self._retiring: list[Part] = []
         self._stop = threading.Event()
         #: Whether intake failed the last time, and waits before it tries again.
@@ -358,6 +368,7 @@ class Worker:
                 force = False
             if ended := self._ended(until):
                 return ended
+            self._tell_of_those_that_hang(outbox)
             now = time.monotonic()
             busy, owed = self._standing()
             if once and once(outbox):
@@ -526,6 +537,17 @@ class Worker:
             self._upkeep.notify()
         else:
             self._upkeep.start()
+
+    def _tell_of_those_that_hang(self, outbox: Outbox) -> None:
+        """Let `status` say which sink has not come back from a batch: nobody else can end that."""
+        for courier in list(self._couriers.values()):
+            since_ms = courier.hanging_since()
+            if since_ms is None or since_ms == self._hanging.get(courier.sink.name):
+                continue
+            self._hanging[courier.sink.name] = since_ms
+            self.log("warning", f"{courier.name}: {HANGS}")
+            with contextlib.suppress(Exception):  # Then it is said in the log alone.
+                outbox.change_sink(courier.sink.name, partial(_hanging, since_ms))
 
     def _standing(self) -> tuple[bool, bool]:
         """Whether a part is at work or soon will be, and whether a sink owes a retry."""

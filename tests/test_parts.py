@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 
+from sessionpipe import parts
 from sessionpipe.config import SinkConfig
 from sessionpipe.delivery.courier import Step
 from sessionpipe.outbox import Outbox
@@ -64,6 +65,31 @@ def test_connections_that_failed_in_a_row_are_counted_until_the_receiver_is_reac
     for _ in steps:
         part.step(outbox, 0, False)
     assert part.failed_connections == failed
+
+
+def test_a_step_hangs_while_it_lasts_and_not_afterwards(
+    outbox: Outbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parts, "HANGS_S", 0.0)
+    part = delivering(Host())
+    seen: list[int | None] = []
+
+    def step(now_ms: int, *, force: bool) -> Step:
+        seen.append(part.hanging_since())
+        if len(seen) > 1:
+            raise OSError
+        return DONE
+
+    part._courier = cast(Any, type("Looking", (), {"step": staticmethod(step)})())
+    part.step(outbox, 70, False)
+    assert (seen, part.hanging_since()) == ([70], None)
+    with pytest.raises(OSError):
+        part.step(outbox, 80, False)
+    assert (seen, part.hanging_since()) == ([70, 80], None)
+    monkeypatch.setattr(parts, "HANGS_S", 3600.0)
+    with pytest.raises(OSError):
+        part.step(outbox, 90, False)
+    assert seen[-1] is None
 
 
 @pytest.mark.parametrize(

@@ -17,12 +17,14 @@ from sessionpipe import parts, worker
 from sessionpipe.clock import now_ms
 from sessionpipe.intake import Intake
 from sessionpipe.liveness import Fifo, Lock, send, worker_alive
-from sessionpipe.outbox import Outbox, OutboxError
+from sessionpipe.outbox import Outbox, OutboxError, SinkState
 from sessionpipe.parts import Part, Trouble
-from sessionpipe.paths import State
+from sessionpipe.paths import State, make_private
 from sessionpipe.spool import Spool
 from sessionpipe.worker import Worker
 from tests.e2e.machine import wait_for
+from tests.plugin import written
+from tests.sinks.test_plugins import packages as packages
 
 SESSION = "3f0c2f2e-6a51-4d7b-9a55-0d3c5f1f5a10"
 
@@ -305,6 +307,53 @@ class TestTrouble:
         bench.start().join(30)
         assert looked[:3] == [3, 3, 3]
         assert bench.prompts() == 3
+
+
+ENDLESS = """
+import time
+from pathlib import Path
+from sessionpipe.sinks.base import Acked, Limits, Sink
+
+class sink(Sink):
+    def __init__(self, setup):
+        self.ends = Path(setup.config.url)
+    def limits(self):
+        return Limits(10, 100_000)
+    def send(self, batch):
+        while not self.ends.exists():
+            time.sleep(0.01)
+        return Acked()
+"""
+
+
+class TestHanging:
+    def test_a_sink_that_does_not_come_back_is_told_of_until_it_does(
+        self, bench: Bench, packages: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(parts, "HANGS_S", 0.05)
+        monkeypatch.setattr(worker, "_LONGEST_SLEEP_S", 0.05)
+        written(packages, "endless", ENDLESS)
+        make_private(bench.config)
+        (bench.config / "config.toml").write_text(
+            f'[[sinks]]\nname = "e"\nkind = "endless"\nurl = "{tmp_path}/ends"\ntier = 1\n'
+        )
+        bench.put()
+        one, thread, _ = serving(bench)
+
+        def row() -> SinkState:
+            outbox = Outbox.open(bench.state.outbox)
+            try:
+                return outbox.sink("e") or SinkState(name="e")
+            finally:
+                outbox.close()
+
+        wait_for(lambda: row().last_error == worker.HANGS and row().since_ms, "the reason")
+        assert (row().sent, row().failures, row().paused) == (0, 0, None)
+        (tmp_path / "ends").touch()
+        wait_for(lambda: row().sent, "the batch")
+        assert (row().last_error, row().since_ms) == (None, 0)
+        assert bench.log().count(worker.HANGS) == 1
+        stop(one, thread)
 
 
 class TestParts:
