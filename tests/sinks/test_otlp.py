@@ -380,6 +380,27 @@ def test_an_echo_of_a_credential_is_not_repeated(secret: str, echo: str, whole: 
         assert key[:12] not in told and _quoted(key)[:12] not in told
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"token": KEY},
+        {"token_env": "K"},
+        {"headers": {"k": KEY}},
+        {"headers": {"j": "blue", "k": {"env": "K"}}},
+    ],
+)
+def test_wherever_a_credential_is_kept_its_echo_is_not_repeated(settings: dict[str, Any]) -> None:
+    answers = [
+        refused(401, f"who is {KEY}?"),
+        taken(1, f"{KEY} is full"),
+        Answer(302, b"", {"location": f"/{KEY}"}),
+    ]
+    with Collector(*answers) as collector:
+        made = sink(collector.url, env={"K": KEY}, **settings)
+        told = repr([made.send(BATCH) for _ in answers])
+    assert told.count("[redacted]") == 3 and KEY not in told
+
+
 def _quoted(text: str) -> str:
     return quote(text, safe="")
 
