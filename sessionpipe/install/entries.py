@@ -136,6 +136,23 @@ def strangers(text: str, target: Target) -> list[str]:
     return [str(where[-1]) for where in _lists(document, target) if where[-1] not in allowed]
 
 
+def misfit(text: str, target: Target) -> str | None:
+    """The first member of an entry, ours or anyone's, that the harness does not take, and its line."""
+    document = Document(text, target.reads)
+    for path, node in document.walk(()):
+        # An entry stands in a list; elsewhere the name may be anybody's.
+        wanted = target.strict.get(str(path[-1])) if any(isinstance(step, int) for step in path) else None
+        if wanted is not None and not _is(node.plain(), wanted):
+            return f'a "{path[-1]}" at line {document.line(node)}'
+    return None
+
+
+def _is(value: object, wanted: object) -> bool:
+    if wanted == "whole":
+        return type(value) is int and abs(value) < 1 << 31
+    return isinstance(wanted, list) and value in wanted
+
+
 def is_empty(text: str) -> bool:
     """Whether nothing is left in the file that anybody could miss."""
     return text.translate({ord(space): None for space in _BLANK}) in ("", "{}")
@@ -307,6 +324,7 @@ __all__ = [
     "launchers",
     "look",
     "merge",
+    "misfit",
     "places",
     "strangers",
     "strip",

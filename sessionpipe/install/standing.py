@@ -72,6 +72,8 @@ def _switched_off(target: Target, path: Path, text: str, env: Mapping[str, str])
             " it then runs no hook of the file",
             f'take "{name}" out, or see to it that the agent is new enough to know it',
         )
+    if target.strict and (misfit := entries.misfit(text, target)):
+        return f"{misfit} is not as this agent takes it: it then passes over the whole file", f"mend {misfit}"
     for switch in target.table.get("inactive", ()):
         test = conditions({key: switch[key] for key in ("when", "unless") if key in switch}, target.harness)
         for where in _settings(switch, target, path, env):

@@ -37,6 +37,8 @@ for ``entries``:
 ``matcher``     given to the events named in ``matched`` and to no other.
 ``reads``       what the harness takes beside plain JSON, of :data:`~sessionpipe.install.jsontree.TOLERANCES`.
 ``allowed``     the only event names it takes: any other, whoever wrote it, disables the whole file.
+``strict``      what members of anybody's entries must be: a ``whole`` number (of 32 bits), or one of some
+                words. Any other disables the whole file.
 ``own``         true for a file that is ours by its name, and goes when nothing but ours was in it.
 
 for ``file``:
@@ -111,6 +113,11 @@ class Target:
     def allowed(self) -> tuple[str, ...]:
         """The only event names that the harness takes; none where it passes over others."""
         return tuple(self.table.get("allowed", ()))
+
+    @property
+    def strict(self) -> Mapping[str, Any]:
+        """What members of entries must be, or the harness passes over the whole file."""
+        return self.table.get("strict", {})  # type: ignore[no-any-return]
 
     @property
     def own(self) -> bool:

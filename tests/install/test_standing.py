@@ -54,9 +54,42 @@ def test_what_switches_hooks_off_is_named(
     assert why in found.why and found.mend
 
 
+HANDLER = {"type": "command", "command": "x", "timeout": 9}
+
+
+@pytest.mark.parametrize(
+    "spoilt",
+    [
+        {"timeout": 1.5},
+        {"timeout": "9"},
+        {"timeout": 1 << 31},
+        {"timeout": True},
+        {"type": "http"},
+        {"type": 1},
+    ],
+)
+@pytest.mark.parametrize("grouped", [False, True], ids=["flat", "in a group"])
+def test_a_handler_of_anybody_s_that_spoils_antigravity_s_file_is_named(
+    person: Person, spoilt: dict[str, Any], grouped: bool
+) -> None:
+    path = person.home / ".gemini/config/hooks.json"
+    path.parent.mkdir(parents=True)
+    handler = {**HANDLER, **spoilt}
+    theirs = {"PostToolUse": [{"hooks": [HANDLER, handler]}]} if grouped else {"Stop": [handler]}
+    path.write_text(json.dumps({"timeout": {}, "theirs": theirs}, indent=1))
+    person.install("antigravity")
+    found = state(person, "antigravity")
+    (name,) = spoilt
+    line = next(
+        at for at, text in enumerate(path.read_text().split("\n"), 1) if json.dumps(spoilt)[1:-1] in text
+    )
+    assert (found.state, found.mend) == ("inactive", f'mend a "{name}" at line {line}')
+
+
 @pytest.mark.parametrize(
     ("harness", "file", "settings"),
     [
+        ("antigravity", ".gemini/config/hooks.json", {"type": {"timeout": {}, "Stop": [HANDLER]}}),
         ("claude-code", ".claude/settings.json", {"disableAllHooks": False}),
         ("gemini-cli", ".gemini/settings.json", {"hooksConfig": {"enabled": True, "disabled": ["bell"]}}),
         ("gemini-cli", ".gemini/settings.json", {"tools": {"enableHooks": True}}),

@@ -64,7 +64,7 @@ def test_every_table_is_whole(target: Target) -> None:
     known = {
         "entries": {
             *("allowed", "at", "beside", "entry", "listed", "matched", "matcher", "own"),
-            *("plain", "reads", "timeout", "timeouts", "trust"),
+            *("plain", "reads", "strict", "timeout", "timeouts", "trust"),
         },
         "file": {"source"},
         "setting": {"key", "event", "taken"},
