@@ -17,6 +17,7 @@ from sessionpipe.outboxfile import release
 from sessionpipe.paths import State
 from sessionpipe.upkeep import DAY_MS, HOUR_MS, Retention, Upkeep
 from tests.delivery.events import record
+from tests.patience import PATIENCE_S
 from tests.sinkrow import put
 
 NOW = 1_800_000_000_000
@@ -244,9 +245,9 @@ class TestCheck:
         part.start()
         told = threading.Event()
         monkeypatch.setattr(bench.host, "damaged", lambda why: (bench.host.damages.append(why), told.set()))
-        assert told.wait(30)
+        assert told.wait(PATIENCE_S)
         part.stop()
-        part.join(30)
+        part.join(PATIENCE_S)
         assert bench.host.damages[0] == "page 7 is noise"
 
     def test_looking_ends_when_the_worker_does(self, bench: Bench) -> None:

@@ -33,6 +33,7 @@ from tests.journal.making import (
     write,
 )
 from tests.journal.recipes import edit
+from tests.patience import PATIENCE_S
 
 Run = Callable[..., Result]
 COMMAND = [sys.executable, "-m", "sessionpipe", "journal"]
@@ -266,7 +267,7 @@ def test_ctrl_c_ends_a_replay_at_once_and_on_a_line_of_its_own(tmp_path: Path) -
     with Watching("replay", str(write(tmp_path / "bundle", story))) as watching:
         watching.until("and then")
         watching.process.send_signal(signal.SIGINT)
-        assert watching.process.wait(10) == 130
+        assert watching.process.wait(PATIENCE_S) == 130
         assert watching.all().endswith("and then\n")
         assert watching.errors() == ""
 
@@ -338,7 +339,7 @@ class Watching:
 
     def all(self) -> str:
         """Everything, once the process is gone."""
-        self._thread.join(10)
+        self._thread.join(PATIENCE_S)
         return self.seen
 
     def errors(self) -> str:
@@ -378,7 +379,7 @@ def test_follow_waits_tells_what_comes_and_ends_with_the_recording(tmp_path: Pat
         watching.until("It says hello.")
         assert watching.process.poll() is None
         put(root / "session/capture.json", capture(story))
-        assert watching.process.wait(10) == 0
+        assert watching.process.wait(PATIENCE_S) == 0
         assert watching.all().endswith(WHOLE[1:])
         assert watching.errors() == ""
 
@@ -399,7 +400,7 @@ def test_follow_from_the_end_tells_only_what_comes(tmp_path: Path) -> None:
         watching.until("22 events")
         append(events, lines(story.events[22:]))
         put(root / "session/capture.json", capture(story))
-        assert watching.process.wait(10) == 0
+        assert watching.process.wait(PATIENCE_S) == 0
         shown = watching.all()
     assert "I should read it" not in shown
     assert "It says hello." in shown
@@ -431,7 +432,7 @@ def test_follow_outlives_its_writer_and_tells_the_whole_lines_of_what_it_left(tm
             root / "session/capture.json",
             capture(Story(), "failed", eventCount=7, lastEventSeq=7, entryCount=4, **failure()),
         )
-        assert watching.process.wait(10) == 0
+        assert watching.process.wait(PATIENCE_S) == 0
         shown = watching.all()
     assert "read it" not in shown
     assert shown.endswith("failed · 7 events, 4 entries\n")
@@ -447,7 +448,7 @@ def test_follow_says_that_a_journal_was_cut_and_begins_anew(tmp_path: Path) -> N
         watching.until("the journal was cut or replaced")
         append(events, lines(story.events[3:]))
         put(root / "session/capture.json", capture(story))
-        assert watching.process.wait(10) == 0
+        assert watching.process.wait(PATIENCE_S) == 0
         assert watching.all().count("I should read it.") == 2
 
 
@@ -459,7 +460,7 @@ def test_follow_goes_on_with_the_next_conversation_of_the_run(tmp_path: Path) ->
         watching.until("It says hello.")
         write(root, folder="session/segments/a2")
         put(root / "session/capture.json", capture(story))
-        assert watching.process.wait(10) == 0
+        assert watching.process.wait(PATIENCE_S) == 0
         assert watching.all().count("It says hello.") == 2
 
 
@@ -490,5 +491,5 @@ def test_ctrl_c_ends_follow_quietly(tmp_path: Path) -> None:
     with Watching("follow", str(root)) as watching:
         watching.until("recording")
         watching.process.send_signal(signal.SIGINT)
-        assert watching.process.wait(10) == 130
+        assert watching.process.wait(PATIENCE_S) == 130
         assert watching.errors() == ""

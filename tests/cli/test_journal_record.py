@@ -16,6 +16,7 @@ import pytest
 from sessionpipe.journal import verify
 from tests.e2e.machine import SESSIONPIPE, Machine, wait_for
 from tests.journal.recordings import RECORDINGS, capture, events, lines
+from tests.patience import PATIENCE_S
 
 STREAM = RECORDINGS / "c-tools" / "stdout.ndjson"
 SESSION = RECORDINGS / "c-tools" / "session.jsonl"
@@ -188,7 +189,7 @@ def test_asked_to_stop_it_waits_for_the_turn_that_goes_on(machine: Machine, out:
         process.send_signal(signal.SIGTERM)
         process.stdin.write(LAST.encode())
         process.stdin.flush()
-        assert process.wait(60) == -signal.SIGTERM
+        assert process.wait(PATIENCE_S) == -signal.SIGTERM
     assert capture(out)["status"] == "complete"
 
 
@@ -202,7 +203,7 @@ def test_asked_twice_it_doesn_t(machine: Machine, out: Path) -> None:
         started(process, out)
         process.send_signal(signal.SIGTERM)
         process.send_signal(signal.SIGINT)
-        assert process.wait(60) in (-signal.SIGTERM, -signal.SIGINT)
+        assert process.wait(PATIENCE_S) in (-signal.SIGTERM, -signal.SIGINT)
     assert capture(out)["failure"]["code"] == "turn_unfinished"
 
 
@@ -213,7 +214,7 @@ def test_asked_while_nothing_goes_on_it_leaves(machine: Machine, out: Path) -> N
         process.stdin.flush()
         wait_for(lambda: (out / "session" / "events.ndjson").exists() and len(events(out)) == 2, "the events")
         process.send_signal(signal.SIGTERM)
-        process.wait(10)
+        process.wait(PATIENCE_S)
     assert capture(out)["status"] == "complete"
 
 
@@ -228,7 +229,7 @@ def test_a_signal_reaches_the_command_and_its_end_is_recorded(machine: Machine, 
     with subprocess.Popen(command(out, *script), env=machine.environment()) as process:
         started(process, out)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 143
+        assert process.wait(PATIENCE_S) == 143
     assert (capture(out)["status"], len(events(out))) == ("complete", 2)
     assert lines(out / "manifest.json")[0]["status"] == "failed"
 
@@ -273,7 +274,7 @@ def test_where_the_recording_process_was_killed_the_journal_is_not_relied_on(
         process.stdin.close()
         # The stream goes on.
         assert process.stdout.read().decode() == FIRST + LAST
-        assert process.wait(60) == 1
+        assert process.wait(PATIENCE_S) == 1
         assert b"the recording failed" in process.stderr.read()
     assert capture(out)["status"] == "recording"
     assert verify(out).status == "unverified"

@@ -23,6 +23,7 @@ import pytest
 
 from sessionpipe.adapters import registry
 from sessionpipe.paths import state_dir
+from tests.patience import PATIENCE_S
 
 BASH = {"tool": "Bash", "call_id": "c1", "ok": True, "ms": 1830, "input": {"command": "make"}}
 COMMAND = [sys.executable, "-m", "sessionpipe", "tail"]
@@ -188,7 +189,7 @@ def test_control_c_ends_it_quietly(recorder: Any) -> None:
         assert process.stdout is not None and process.stderr is not None
         read_line(process.stdout)
         process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 130
+        assert process.wait(PATIENCE_S) == 130
         assert process.stderr.read() == b""
 
 
@@ -201,7 +202,7 @@ def test_a_reader_that_has_seen_enough_ends_it_quietly(recorder: Any, options: l
         read_line(process.stdout)
         process.stdout.close()
         recorder.add("one", "tool.ended", BASH)
-        assert process.wait(20) == 0
+        assert process.wait(PATIENCE_S) == 0
         assert process.stderr.read() == b""
         process.stdout = None
 
@@ -224,7 +225,7 @@ def on_a_terminal(**environment: str) -> str:
     env = {**os.environ, "TERM": "xterm", **environment}
     subprocess.run([*COMMAND, "--no-follow"], stdout=terminal, env=env, check=True, timeout=60)
     os.close(terminal)
-    reader.join(20)
+    reader.join(PATIENCE_S)
     os.close(controller)
     return b"".join(chunks).decode()
 

@@ -11,6 +11,7 @@ from typing import Any
 from sessionpipe.liveness import Lock
 from sessionpipe.paths import State, make_private, state_dir
 from tests.e2e.machine import SESSIONPIPE
+from tests.patience import PATIENCE_S
 
 
 @contextmanager
@@ -38,7 +39,7 @@ def test_a_worker_that_waits_for_another_says_so_and_control_c_ends_it_quietly()
             assert waiting.stderr is not None
             assert waiting.stderr.readline() == "another worker is at work; waiting for it to leave\n"
             waiting.send_signal(signal.SIGINT)
-            assert (waiting.wait(10), waiting.stderr.read()) == (130, "")
+            assert (waiting.wait(PATIENCE_S), waiting.stderr.read()) == (130, "")
     finally:
         lock.release()
 

@@ -26,6 +26,7 @@ from sessionpipe import faults, flush, hook, outbox, worker
 from sessionpipe.adapters import registry
 from sessionpipe.cli import cli
 from sessionpipe.privacy.secrets import redact
+from tests.patience import PATIENCE_S
 
 #: Modules that are run rather than imported, and those the commands here have nothing to do with.
 _APART = re.compile(r"__main__|\.hook$|journal|stream")
@@ -58,7 +59,7 @@ class Forked:
     def close(self) -> None:
         stdin, stdout = self._pipes()
         stdin.close()
-        self._process.wait(30)
+        self._process.wait(PATIENCE_S)
         stdout.close()
 
     def _pipes(self) -> tuple[IO[str], IO[str]]:

@@ -16,12 +16,13 @@ from typing import Any
 from sessionpipe.liveness import worker_alive
 from sessionpipe.outbox import Outbox
 from sessionpipe.paths import State
+from tests.patience import PATIENCE_S
 
 SESSIONPIPE = [sys.executable, "-m", "sessionpipe"]
 HOOK = Path(__file__).resolve().parents[2] / "sessionpipe" / "hook.py"
 
 
-def wait_for(condition: Callable[[], Any], what: str, seconds: float = 30.0) -> Any:
+def wait_for(condition: Callable[[], Any], what: str, seconds: float = PATIENCE_S) -> Any:
     """Wait until ``condition`` is true and return what it was; fail naming ``what`` after ``seconds``."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:

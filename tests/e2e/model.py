@@ -14,6 +14,8 @@ from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from tests.patience import PATIENCE_S
+
 
 class Held(str):
     """A text behind which nothing comes any more, until the one who asked goes away."""
@@ -115,7 +117,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(text.encode())
         self.close_connection = True
         if held:
-            self.connection.settimeout(60)
+            self.connection.settimeout(PATIENCE_S)
             with suppress(OSError):
                 self.rfile.read(1)
 

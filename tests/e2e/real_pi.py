@@ -21,6 +21,7 @@ import pytest
 from tests.e2e import agents
 from tests.e2e.machine import Machine
 from tests.e2e.model import Model, Turn, model
+from tests.patience import PATIENCE_S
 
 QUIET = {"PI_OFFLINE": "1", "PI_TELEMETRY": "0", "PI_SKIP_VERSION_CHECK": "1", "SESSIONPIPE_NO_WORKER": "1"}
 
@@ -99,7 +100,7 @@ class Terminal:
 
     def look(self, until: Callable[[], bool], what: str) -> None:
         """Read what is drawn until something is true."""
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE_S
         while not until():
             assert time.monotonic() < deadline, f"waited in vain for {what}: {self.shown[-2000:]!r}"
             if select.select([self._fd], [], [], 0.02)[0]:
@@ -114,14 +115,14 @@ class Terminal:
     def ended(self) -> int:
         """The exit status, once it has left."""
         self.look(lambda: self._is_gone, "the end")
-        return self._process.wait(60)
+        return self._process.wait(PATIENCE_S)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._process.kill()
-        self._process.wait(60)
+        self._process.wait(PATIENCE_S)
         os.close(self._fd)
 
 

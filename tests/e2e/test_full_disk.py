@@ -22,6 +22,7 @@ from tests.delivery.events import START, keys, lines, record
 from tests.e2e.bed import SESSION, Bed
 from tests.e2e.forked import Forked
 from tests.e2e.machine import wait_for
+from tests.patience import PATIENCE_S
 
 MB = 1 << 20
 
@@ -152,7 +153,7 @@ class TestOutbox:
         trouble = wait_for(lambda: worker_trouble(bed.state), "the worker to say what it waits for")
         assert "full" in trouble
         disk.free()
-        worker.join(30)
+        worker.join(PATIENCE_S)
         assert not worker.is_alive()
         assert delivered(bed) == ["one"]
 

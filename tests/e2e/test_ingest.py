@@ -19,6 +19,7 @@ from tests import streams
 from tests.e2e.machine import SESSIONPIPE, Machine, wait_for
 from tests.harnesses.test_pi_runs import HEADER, SESSION, SETTLED, START, delta, said, user
 from tests.harnesses.test_pi_stream import line
+from tests.patience import PATIENCE_S
 from tests.streams import told
 
 ODD = b'\xff\xfe\0{"type":"\xe2\x80\xa8"}\r\n\n\r\nno json\n' + bytes(range(256)) * 40
@@ -153,7 +154,7 @@ def test_what_happens_is_delivered_while_the_stream_goes_on(pipe: Pipe) -> None:
         )
         process.stdin.write(joined([said(), SETTLED]))
         process.stdin.close()
-        assert process.wait(60) == 0
+        assert process.wait(PATIENCE_S) == 0
     # Tier 1 has no words.
     wait_for(lambda: file.read_text().count("\n") == 4, "the rest to be delivered")
     assert told(json.loads(each) for each in file.read_text().splitlines()) == [
@@ -183,7 +184,7 @@ def test_the_stream_goes_on_where_nothing_can_be_recorded(pipe: Pipe) -> None:
         process.stdin.close()
         assert process.stdout.read() == data
         copied = time.monotonic() - begun
-        assert process.wait(60) == 0
+        assert process.wait(PATIENCE_S) == 0
         error = process.stderr.read()
     assert error.startswith(b"sessionpipe: 5 events not recorded: ")
     assert error.count(b"\n") == 1
@@ -213,7 +214,7 @@ def test_a_reader_that_is_killed_stops_nothing_and_what_it_recorded_is_whole(pip
         process.stdin.write(rest)
         process.stdin.close()
         assert process.stdout.read() == data + rest
-        assert process.wait(60) == 0
+        assert process.wait(PATIENCE_S) == 0
         assert b"the recording failed" in process.stderr.read()
     before = pipe.told()
     assert before == RUN_TOLD[: len(before)]
@@ -243,7 +244,7 @@ def test_a_signal_ends_the_turn_as_interrupted(pipe: Pipe, number: int) -> None:
         process.stdin.write(joined(live()))
         pipe.wait_told(2)
         process.send_signal(number)
-        assert process.wait(60) == -number
+        assert process.wait(PATIENCE_S) == -number
     assert pipe.told() == CUT_TOLD
 
 
@@ -261,7 +262,7 @@ def test_a_closed_output_ends_the_pipeline_and_the_turn(pipe: Pipe) -> None:
         with pytest.raises(BrokenPipeError):
             while True:
                 process.stdin.write(joined([delta("x" * 1000)]))
-        assert process.wait(60) == -signal.SIGPIPE
+        assert process.wait(PATIENCE_S) == -signal.SIGPIPE
     assert pipe.wait_told(5) == CUT_TOLD
 
 
@@ -314,7 +315,7 @@ def test_a_signal_reaches_the_command_and_what_it_says_last_is_recorded(
         while process.stdout.readline() != b"\n":
             continue
         process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 143
+        assert process.wait(PATIENCE_S) == 143
     assert pipe.told() == [*CUT_TOLD[:4], "session.ended exit"]
 
 
@@ -354,7 +355,7 @@ def test_normalized_events_are_printed_as_they_happen_and_recorded_as_well(pipe:
         process.stdin.write(joined([SETTLED]))
         process.stdin.close()
         (last,) = process.stdout.read().splitlines()
-        assert process.wait(60) == 0
+        assert process.wait(PATIENCE_S) == 0
     assert json.loads(last) == {"type": "unknown", "reason": "type", "raw": SETTLED.decode()}
     assert pipe.told() == RUN_TOLD
 
@@ -377,7 +378,7 @@ def test_nobody_reads_the_normalized_events_any_more(pipe: Pipe) -> None:
         with pytest.raises(BrokenPipeError):
             while True:
                 process.stdin.write(b"no json\n" * 100)
-        assert process.wait(60) == -signal.SIGPIPE
+        assert process.wait(PATIENCE_S) == -signal.SIGPIPE
     assert pipe.wait_told(5)[2:] == CUT_TOLD[2:]
 
 

@@ -25,6 +25,7 @@ from sessionpipe.paths import State
 from sessionpipe.places import kinds
 from sessionpipe.spool import Spool
 from tests.e2e.machine import Machine
+from tests.patience import PATIENCE_S
 
 SESSION = "3f0c2f2e-6a51-4d7b-9a55-0d3c5f1f5a10"
 PRECIOUS = b"precious\n"
@@ -249,4 +250,4 @@ def test_nothing_waits_for_ever(place: Machine, obstacle: Obstacle) -> None:
         ended.set()
 
     threading.Thread(target=work, daemon=True).start()
-    assert ended.wait(60)
+    assert ended.wait(PATIENCE_S)

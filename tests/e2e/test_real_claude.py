@@ -10,6 +10,7 @@ import pytest
 from tests.e2e import agents
 from tests.e2e.machine import Machine, wait_for
 from tests.e2e.model import Held, Model, model
+from tests.patience import PATIENCE_S
 
 
 @pytest.fixture
@@ -95,7 +96,7 @@ def test_an_interruption_is_learnt_from_the_transcript(machine: Machine, claude:
         try:
             wait_for(lambda: server.asked, "the model to be asked")
             run.send_signal(signal.SIGINT)
-            run.wait(60)
+            run.wait(PATIENCE_S)
         finally:
             run.kill()
             run.wait()

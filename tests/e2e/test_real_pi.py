@@ -12,6 +12,7 @@ from tests.e2e import agents
 from tests.e2e.machine import wait_for
 from tests.e2e.model import Turn
 from tests.e2e.real_pi import Pi, pi, script
+from tests.patience import PATIENCE_S
 
 __all__ = ["pi", "script"]
 
@@ -65,7 +66,7 @@ def test_pi_ended_by_a_signal_still_says_goodbye(watched: Pi) -> None:
     ) as process:
         wait_for(lambda: watched.told() == ["session_start"], "the start of the session", 90)
         process.send_signal(signal.SIGTERM)
-        process.wait(60)
+        process.wait(PATIENCE_S)
     assert watched.told() == ["session_start", "session_shutdown"]
 
 

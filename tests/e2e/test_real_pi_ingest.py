@@ -18,6 +18,7 @@ from tests.e2e import agents
 from tests.e2e.machine import SESSIONPIPE, wait_for
 from tests.e2e.model import Turn
 from tests.e2e.real_pi import Pi, pi, script
+from tests.patience import PATIENCE_S
 from tests.streams import told
 
 __all__ = ["pi", "script"]
@@ -134,7 +135,7 @@ def test_a_signal_ends_pi_as_ever_and_its_turn_as_interrupted(
     ) as process:
         wait_for(lambda: "tool.started bash" in told(pi.machine.events()), "the call", 90)
         (os.killpg if whole_group else os.kill)(process.pid, signal.SIGTERM)
-        assert process.wait(60) == 128 + signal.SIGTERM
+        assert process.wait(PATIENCE_S) == 128 + signal.SIGTERM
     # Pi was not hurried: it put down what it had.
     events = pi.events()
     assert told(events)[3:] == ["turn.ended interrupt", "turn.transcript Do things", "session.ended other"]

@@ -15,6 +15,7 @@ from tests.e2e.machine import SESSIONPIPE, wait_for
 from tests.e2e.model import Held, Turn
 from tests.e2e.real_pi import Pi, Terminal, pi, script
 from tests.journal.recordings import capture, entries, events, lines
+from tests.patience import PATIENCE_S
 
 __all__ = ["pi", "script"]
 
@@ -128,7 +129,7 @@ def test_pi_ended_by_a_signal_inside_a_text(pi: Pi, script: list[Turn], tmp_path
         journal = inside / "session" / "events.ndjson"
         wait_for(lambda: journal.exists() and b"Half a " in journal.read_bytes(), "half a text", 90)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 143
+        assert process.wait(PATIENCE_S) == 143
     # From inside its end was seen, and the stream stopped before.
     assert verify(inside).status == "complete"
     assert entries(inside)[-1]["message"]["stopReason"] == "aborted"

@@ -12,6 +12,7 @@ from tests.e2e import agents
 from tests.e2e.machine import wait_for
 from tests.e2e.model import Held, Turn
 from tests.e2e.real_pi import Pi, Terminal, pi, script
+from tests.patience import PATIENCE_S
 
 __all__ = ["pi", "script"]
 
@@ -124,17 +125,17 @@ class Rpc:
         """Close its input; its exit status, and what it said on stderr."""
         assert self._process.stdin and self._process.stderr
         self._process.stdin.close()
-        self._reader.join(60)
+        self._reader.join(PATIENCE_S)
         errors = self._process.stderr.read()
-        return self._process.wait(60), errors
+        return self._process.wait(PATIENCE_S), errors
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._process.kill()
-        self._process.wait(60)
-        self._reader.join(60)
+        self._process.wait(PATIENCE_S)
+        self._reader.join(PATIENCE_S)
         for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
             if pipe:
                 pipe.close()

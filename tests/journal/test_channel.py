@@ -30,6 +30,7 @@ from tests.journal.recordings import (
     record_played,
     record_stream,
 )
+from tests.patience import PATIENCE_S
 
 EXTENSION = data_dir("adapters") / "pi" / "journal.js"
 
@@ -273,7 +274,7 @@ def test_a_recorder_that_goes_away_in_between_is_not_noticed(tmp_path: Path) -> 
         os.set_blocking(reading, True)
         os.read(reading, 1)
         os.close(reading)
-        assert process.wait(60) == 0
+        assert process.wait(PATIENCE_S) == 0
         assert process.stderr is not None and process.stderr.read() == b""
 
 

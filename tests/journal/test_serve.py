@@ -21,6 +21,7 @@ from sessionpipe.journal import serve
 from sessionpipe.journal.serve import Handler, Server
 from tests.e2e.machine import wait_for
 from tests.journal.making import Story, binding, capture, conversation, line, lines, manifest, put, write
+from tests.patience import PATIENCE_S
 
 
 @contextmanager
@@ -41,7 +42,9 @@ class Client:
     """A reader of the stream that keeps the view it was told of."""
 
     def __init__(self, server: Server, path: str = "/events", **headers: str) -> None:
-        self.connection = http.client.HTTPConnection("127.0.0.1", server.server_address[1], timeout=20)
+        self.connection = http.client.HTTPConnection(
+            "127.0.0.1", server.server_address[1], timeout=PATIENCE_S
+        )
         self.connection.request("GET", f"/{server.token}{path}", headers=headers)
         self.response = self.connection.getresponse()
         self.view: dict[str, Any] = {}
@@ -322,7 +325,7 @@ def test_there_are_only_so_many_places(tmp_path: Path, monkeypatch: pytest.Monke
 def ask(
     server: Server, path: str | None = None, *, method: str = "GET", **headers: str
 ) -> http.client.HTTPResponse:
-    connection = http.client.HTTPConnection("127.0.0.1", server.server_address[1], timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_address[1], timeout=PATIENCE_S)
     try:
         asked = f"/{server.token}/session" if path is None else path
         connection.request(
@@ -415,12 +418,12 @@ def test_the_command_prints_its_address_serves_and_ends_with_ctrl_c(tmp_path: Pa
         try:
             url = running.stdout.readline().decode().strip()
             host, _, path = url.removeprefix("http://").partition("/")
-            connection = http.client.HTTPConnection(host, timeout=20)
+            connection = http.client.HTTPConnection(host, timeout=PATIENCE_S)
             connection.request("GET", f"/{path}")
             assert connection.getresponse().readline().startswith(b'data: {"type":"snapshot","revision":1,')
             connection.close()
             running.send_signal(signal.SIGINT)
-            assert running.wait(10) == 130
+            assert running.wait(PATIENCE_S) == 130
             assert running.stderr.read() == b""
         finally:
             running.kill()

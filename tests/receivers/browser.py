@@ -20,6 +20,8 @@ from typing import Any
 
 import pytest
 
+from tests.patience import PATIENCE_S
+
 _FLAGS = (
     "--headless",
     "--no-sandbox",
@@ -126,10 +128,10 @@ class Browser:
         with contextlib.suppress(AssertionError, OSError):
             self.call("Browser.close")
         try:
-            self._process.wait(10)
+            self._process.wait(PATIENCE_S)
         except subprocess.TimeoutExpired:
             os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait(10)
+            self._process.wait(PATIENCE_S)
         os.close(self._in)
         os.close(self._out)
 

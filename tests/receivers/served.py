@@ -21,6 +21,7 @@ from sessionpipe.protocol.vocabulary import VOCABULARY
 from sessionpipe.receiver import incoming
 from sessionpipe.receiver.incoming import Event
 from sessionpipe.sinks.wire import Answer, Wire
+from tests.patience import PATIENCE_S
 
 EVENTS = "/api/sessionpipe/v1/events"
 SESSIONS = "/api/sessionpipe/v1/sessions"
@@ -122,7 +123,7 @@ class Served:
     def end(self, number: int = signal.SIGTERM) -> int:
         """Tell it to end; its exit status."""
         self.process.send_signal(number)
-        status = self.process.wait(30)
+        status = self.process.wait(PATIENCE_S)
         assert self.process.stdout is not None
         self.process.stdout.close()
         self.wire.close()

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.machine import wait_for
+from tests.patience import PATIENCE_S
 
 PROGRAM = Path(__file__).with_name("along.py")
 ODD = b'\xff\xfe{"a":"\xe2\x80\xa8"}\r\n\0\0\n\n' + bytes(range(256)) * 3000 + b"no end"
@@ -103,7 +104,7 @@ def test_a_reader_that_takes_nothing_holds_nothing_up_and_is_told_what_is_missin
         Path(f"{along.notes}.go").touch()
         process.stdin.write(b"more")
         process.stdin.close()
-        process.wait(60)
+        process.wait(PATIENCE_S)
         said = process.stderr.read()
     frames = along.frames()
     (lost,) = [frame[1] for frame in frames if frame[0] == "Gap"]
@@ -135,8 +136,8 @@ def test_a_closed_output_ends_it_as_it_ends_any_filter(along: Along) -> None:
             assert process.stdout
             process.stdout.read(10)
             process.stdout.close()
-            assert process.wait(60) == -signal.SIGPIPE
-        assert yes.wait(60) == -signal.SIGPIPE
+            assert process.wait(PATIENCE_S) == -signal.SIGPIPE
+        assert yes.wait(PATIENCE_S) == -signal.SIGPIPE
     assert along.frames()[0] == ["End", True, None]
 
 
@@ -145,7 +146,7 @@ def test_a_closed_output_closes_the_commands(along: Along) -> None:
         assert process.stdout
         process.stdout.read(10)
         process.stdout.close()
-        assert process.wait(60) == 128 + signal.SIGPIPE
+        assert process.wait(PATIENCE_S) == 128 + signal.SIGPIPE
     assert along.frames()[0] == ["End", True, 128 + signal.SIGPIPE]
 
 
@@ -159,8 +160,8 @@ def test_a_reader_that_prints_is_a_filter_too(along: Along) -> None:
             assert process.stdout
             process.stdout.read(10)
             process.stdout.close()
-            assert process.wait(60) == -signal.SIGPIPE
-        assert yes.wait(60) == -signal.SIGPIPE
+            assert process.wait(PATIENCE_S) == -signal.SIGPIPE
+        assert yes.wait(PATIENCE_S) == -signal.SIGPIPE
 
 
 def test_an_output_without_room_is_said_and_the_stream_is_read_to_its_end(along: Along) -> None:
@@ -236,7 +237,7 @@ def test_a_signal_to_us_reaches_the_command_once(along: Along, name: str) -> Non
         assert process.stdout.readline() == b"ready\n"
         process.send_signal(getattr(signal, f"SIG{name}"))
         assert process.stdout.read() == f"{name}\n".encode()
-        assert process.wait(60) == 3
+        assert process.wait(PATIENCE_S) == 3
 
 
 def test_a_signal_to_the_whole_group_reaches_the_command_once(along: Along) -> None:
@@ -248,7 +249,7 @@ def test_a_signal_to_the_whole_group_reaches_the_command_once(along: Along) -> N
         assert process.stdout.readline() == b"ready\n"
         os.killpg(process.pid, signal.SIGTERM)
         assert process.stdout.read() == b"TERM\n"
-        assert process.wait(60) == 3
+        assert process.wait(PATIENCE_S) == 3
     assert [frame[0] for frame in along.frames()] == ["Signal", "End", "read"]
 
 
@@ -267,7 +268,7 @@ def test_a_key_at_the_terminal_reaches_the_command_once(along: Along) -> None:
         assert process.stdout.readline() == b"ready\n"
         os.write(ours, b"\x03")
         assert process.stdout.read() == b"got-it\n"
-        assert process.wait(60) == 3
+        assert process.wait(PATIENCE_S) == 3
     os.close(ours)
 
 
@@ -276,7 +277,7 @@ def test_a_command_ended_by_a_signal_ends_us_with_its_status(along: Along) -> No
         assert process.stdout
         assert process.stdout.readline() == b"ready\n"
         process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 128 + signal.SIGTERM
+        assert process.wait(PATIENCE_S) == 128 + signal.SIGTERM
     assert along.frames()[-2][:2] == ["End", True]
 
 
@@ -288,7 +289,7 @@ def test_a_signal_ends_reading_from_standard_input_with_what_had_come(along: Alo
         process.stdin.flush()
         assert process.stdout.read(11) == b"half a line"
         process.send_signal(number)
-        assert process.wait(60) == -number
+        assert process.wait(PATIENCE_S) == -number
     assert along.frames() == [["Signal", number], ["End", True, None], ["read", 11]]
 
 
@@ -303,7 +304,7 @@ def test_a_signal_that_was_ignored_stays_so(along: Along) -> None:
         process.stdin.write(b"b")
         process.stdin.close()
         assert process.stdout.read() == b"b"
-        assert process.wait(60) == 0
+        assert process.wait(PATIENCE_S) == 0
 
 
 def test_a_killed_front_leaves_the_end_to_the_reader(along: Along) -> None:
@@ -313,5 +314,5 @@ def test_a_killed_front_leaves_the_end_to_the_reader(along: Along) -> None:
         process.stdin.flush()
         wait_for(Path(f"{along.notes}.seen").exists, "the reader to have seen it")
         process.kill()
-        process.wait(60)
+        process.wait(PATIENCE_S)
     assert along.frames() == [["End", True, None], ["read", 4]]
