@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 import pytest
@@ -29,43 +29,60 @@ def test_a_reader_that_has_seen_enough_ends_it_quietly() -> None:
         assert playing.stderr.read() == b""
 
 
-@pytest.fixture
-def played(tmp_path: Path) -> subprocess.CompletedProcess[str]:
+class Played(NamedTuple):
+    """What the demo printed, and the machine it was played on: ``home``, ``tmp``, ``state`` and ``config``."""
+
+    done: subprocess.CompletedProcess[str]
+    machine: Path
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
     """The whole demo, its temporary files in a folder that can be looked into afterwards."""
-    (tmp_path / "tmp").mkdir()
-    return subprocess.run(
+    machine = tmp_path_factory.mktemp("machine")
+    for name in ("home", "tmp"):
+        (machine / name).mkdir()
+    done = subprocess.run(
         [sys.executable, "-m", "sessionpipe", "demo"],
-        env={**os.environ, "TMPDIR": str(tmp_path / "tmp")},
+        env={
+            "PATH": os.environ["PATH"],
+            "HOME": str(machine / "home"),
+            "TMPDIR": str(machine / "tmp"),
+            "SESSIONPIPE_STATE_DIR": str(machine / "state"),
+            "SESSIONPIPE_CONFIG_DIR": str(machine / "config"),
+        },
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
     )
+    return Played(done, machine)
 
 
 def section(output: str, heading: str) -> str:
     return output.partition(f"\n{heading}")[2].partition("\n\n")[0]
 
 
-def test_it_shows_each_tier_and_the_credential_gone(played: Any, tmp_path: Path) -> None:
-    assert (played.returncode, played.stderr) == (0, "")
-    told = [section(played.stdout, f"tier {tier}: ") for tier in range(4)]
+def test_it_shows_each_tier_and_the_credential_gone(played: Played) -> None:
+    done, machine = played
+    assert (done.returncode, done.stderr) == (0, "")
+    told = [section(done.stdout, f"tier {tier}: ") for tier in range(4)]
     assert "needs you: permission\n" in told[0]
     assert "Bash" not in told[0]
     assert "needs you: permission Bash GITHUB_TOKEN=[redacted] curl -V" in told[1]
     assert "the token is [redacted]” → “Both?”" in told[2]
     assert re.search(r"Bash ok .* GITHUB_TOKEN=\[redacted\] curl -V", told[3])
-    assert "gone: it is in none of the four outputs" in section(played.stdout, "the planted credential")
-    assert not re.search(r"ghp_[A-Za-z0-9]{5}", played.stdout)
+    assert "gone: it is in none of the four outputs" in section(done.stdout, "the planted credential")
+    assert not re.search(r"ghp_[A-Za-z0-9]{5}", done.stdout)
     # Nothing of the person's was touched, and nothing was left behind.
-    assert list((tmp_path / "home").iterdir()) == []
-    assert not (tmp_path / "state").exists() and not (tmp_path / "config").exists()
-    assert list((tmp_path / "tmp").iterdir()) == []
+    assert list((machine / "home").iterdir()) == []
+    assert not (machine / "state").exists() and not (machine / "config").exists()
+    assert list((machine / "tmp").iterdir()) == []
 
 
-def test_it_fits_a_plain_terminal(played: Any) -> None:
-    assert max(len(line) for line in played.stdout.splitlines()) <= demo.COLUMNS
-    assert "\x1b" not in played.stdout
+def test_it_fits_a_plain_terminal(played: Played) -> None:
+    assert max(len(line) for line in played.done.stdout.splitlines()) <= demo.COLUMNS
+    assert "\x1b" not in played.done.stdout
 
 
 def test_one_tier_is_shown_in_full(run: Any) -> None:

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import subprocess
@@ -29,12 +30,17 @@ def program(variable: str, name: str) -> str:
     return found
 
 
+@functools.cache
+def _version(node: str) -> str:
+    return subprocess.run([node, "--version"], capture_output=True, text=True, check=True).stdout.strip()
+
+
 def node(least: int) -> str:
     """A node of at least that version, or the test is skipped."""
     found = program("SESSIONPIPE_TEST_NODE", "node")
-    version = subprocess.run([found, "--version"], capture_output=True, text=True, check=True).stdout
+    version = _version(found)
     if int(version.lstrip("v").split(".")[0]) < least:
-        pytest.skip(f"node is {version.strip()}, and {least} is needed")
+        pytest.skip(f"node is {version}, and {least} is needed")
     return found
 
 
