@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,9 +10,11 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-# How long an example takes is the machine's business, never a test's.
-settings.register_profile("sessionpipe", deadline=None)
-settings.load_profile("sessionpipe")
+# How long an example takes is the machine's business, never a test's. Most laws fall within a few
+# examples if they fall at all; who changes one looks longer, with HYPOTHESIS_PROFILE=thorough.
+settings.register_profile("sessionpipe", deadline=None, max_examples=40)
+settings.register_profile("thorough", deadline=None, max_examples=1000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "sessionpipe"))
 
 _SHARED = Path(__file__).resolve().parent.parent.parent / "shared"
 
@@ -39,14 +42,26 @@ _AGENTS = (
 )
 
 
+_number = itertools.count()
+
+
 @pytest.fixture(autouse=True)
-def _nobodys_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test sees, or writes into, the home and the settings of the person who runs it."""
-    home = tmp_path / "home"
-    home.mkdir()
-    monkeypatch.setenv("HOME", str(home))
-    monkeypatch.setenv("SESSIONPIPE_STATE_DIR", str(tmp_path / "state"))
-    monkeypatch.setenv("SESSIONPIPE_CONFIG_DIR", str(tmp_path / "config"))
+def _nobodys_home(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No test sees, or writes into, the home and the settings of the person who runs it.
+
+    They are below the folder that a test takes. One of pure things is spared the making of one, thousands of
+    times over: it has a place of its own where they would be.
+    """
+    if "tmp_path" in request.fixturenames:
+        root = request.getfixturevalue("tmp_path")
+        (root / "home").mkdir()
+    else:
+        root = tmp_path_factory.getbasetemp() / "nobody" / str(next(_number))
+    monkeypatch.setenv("HOME", str(root / "home"))
+    monkeypatch.setenv("SESSIONPIPE_STATE_DIR", str(root / "state"))
+    monkeypatch.setenv("SESSIONPIPE_CONFIG_DIR", str(root / "config"))
     for name in list(os.environ):
         if name.startswith(_AGENTS):
             monkeypatch.delenv(name)

@@ -41,7 +41,7 @@ def records(path: Path) -> list[Record]:
 
 
 class TestRecords:
-    @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(rows=st.lists(st.tuples(values, values, values), max_size=12), first=st.integers(-(2**63), 2**62))
     def test_they_are_what_was_inserted(self, tmp_path: Path, rows: list[Any], first: int) -> None:
         path = tmp_path / "a.db"

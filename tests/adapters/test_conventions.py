@@ -15,6 +15,7 @@ from sessionpipe.adapters import Refused, map_hook, registry
 from sessionpipe.adapters.fold import fold
 from sessionpipe.protocol.vocabulary import ERROR, MESSAGE
 from sessionpipe.seal import seal, session_block
+from tests.laws import FEW
 from tests.recorded import Hook, hooks, scenarios
 from tests.schema import assert_valid
 
@@ -159,7 +160,7 @@ def check(drafts: list[dict[str, Any]]) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 @given(data=st.data())
-@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=FEW, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 def test_whatever_a_payload_holds_what_is_made_of_it_may_be_sent(name: str, data: st.DataObject) -> None:
     event = data.draw(st.sampled_from(sorted(registry.table(name)["events"])))
     payload = data.draw(payloads(name, event))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sessionpipe.adapters import Refused, map_hook, registry
@@ -53,7 +53,6 @@ def payloads(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-@settings(deadline=None)
 @given(st.sampled_from(EVENTS), payloads(), st.booleans(), st.data())
 def test_a_payload_of_any_shape_gives_drafts_the_vocabulary_has(
     event: tuple[str, str], payload: dict[str, Any], cut: bool, data: st.DataObject
@@ -77,7 +76,6 @@ def test_a_payload_of_any_shape_gives_drafts_the_vocabulary_has(
         assert not absent or (draft["type"], absent) == ("attention.cleared", {"attention_id"})
 
 
-@settings(deadline=None)
 @given(st.sampled_from(EVENTS), st.binary(max_size=60), st.booleans())
 def test_any_bytes_are_mapped_or_refused(event: tuple[str, str], payload: bytes, partial: bool) -> None:
     try:

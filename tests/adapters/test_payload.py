@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sessionpipe.adapters.payload import ABSURD, DEPTH, Unreadable, read, smooth
@@ -20,7 +20,6 @@ JSON = st.recursive(
 OBJECTS = st.dictionaries(st.text(max_size=8), JSON, max_size=6)
 
 
-@settings(deadline=None)
 @given(OBJECTS)
 def test_sound_json_is_read_as_it_is(value: dict[str, Any]) -> None:
     assert read(json.dumps(value).encode()).value == json.loads(json.dumps(value))
@@ -139,7 +138,6 @@ def test_a_whole_payload_that_is_said_to_be_cut_stays_whole() -> None:
     assert read(b'{"a":[1,2]}\n', cut=True).value == {"a": [1, 2]}
 
 
-@settings(deadline=None)
 @given(OBJECTS, st.data())
 def test_a_cut_anywhere_keeps_only_what_was_there(value: dict[str, Any], data: st.DataObject) -> None:
     whole = json.dumps(value, ensure_ascii=data.draw(st.booleans())).encode()
@@ -159,7 +157,6 @@ def _within(part: Any, whole: Any) -> bool:
     return bool(part == whole)
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=200), st.booleans())
 def test_any_bytes_are_read_or_refused(data: bytes, cut: bool) -> None:
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sessionpipe.adapters.values import Mistake, Scope, condition, value
@@ -200,7 +200,6 @@ TRANSFORMED = [
 ]
 
 
-@settings(deadline=None)
 @given(st.dictionaries(st.sampled_from("abc"), ANYTHING), st.sampled_from(TRANSFORMED))
 def test_no_payload_makes_a_value_fail(payload: dict[str, Any], spec: dict[str, Any]) -> None:
     value(spec, "here")(scope(payload))

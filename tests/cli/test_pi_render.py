@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sessionpipe.cli import pi_render
@@ -382,7 +382,6 @@ KINDS = st.sampled_from(
 
 
 @given(st.lists(st.tuples(st.booleans(), ROLES, KINDS, MESSAGES), max_size=8))
-@settings(max_examples=80)
 def test_no_entry_is_too_strange_and_every_line_is_safe(odd: list[Any]) -> None:
     pi = PiFile()
     for is_message, role, kind, more in odd:

@@ -20,6 +20,7 @@ from sessionpipe.privacy import secrets
 from sessionpipe.redaction import Redaction
 from tests.delivery.events import opened, record
 from tests.delivery.test_thinning import SETTINGS, Event, model
+from tests.laws import MANY
 
 WIDE = Limits(1000, 1 << 20)
 
@@ -134,7 +135,6 @@ def test_a_row_that_cannot_be_read_does_not_stand_in_the_way(outbox: Outbox, bod
     max_bytes=st.integers(700, 3_000),
     envelope=st.integers(0, 20),
 )
-@settings(max_examples=60, deadline=None)
 def test_no_batch_passes_a_bound_and_none_is_smaller_than_it_could_be(
     sizes: list[int], max_events: int, max_bytes: int, envelope: int
 ) -> None:
@@ -302,7 +302,7 @@ def test_a_prompt_is_remembered_though_its_batch_is_long_sent(outbox: Outbox) ->
     ),
     sizes=st.lists(st.integers(1, 5), min_size=1),
 )
-@settings(max_examples=100)
+@settings(max_examples=MANY)
 def test_however_the_batches_fall_what_goes_is_what_the_model_of_thinning_says(
     tools: Tools, events: list[Event], sizes: list[int]
 ) -> None:

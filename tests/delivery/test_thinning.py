@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from sessionpipe.config import Tools
 from sessionpipe.delivery.thinning import Window
+from tests.laws import MANY
 
 MINUTE = 60_000
 
@@ -109,7 +110,7 @@ def test_a_thousand_rows_go_as_the_model_says(tools: Tools, seed: int) -> None:
         max_size=60,
     ),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=MANY)
 def test_any_rows_go_as_the_model_says(tools: Tools, events: list[Event]) -> None:
     assert thinned(tools, events) == model(tools, events)
 

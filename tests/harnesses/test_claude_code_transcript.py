@@ -468,7 +468,7 @@ def test_a_cursor_that_is_none_of_ours_is_a_first_reading(
         st.binary(max_size=40) | st.sampled_from([b'{"type":"user"', b'"message":{"content":', b"}", b"null"])
     )
 )
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_bytes_raise(tmp_path: Path, pieces: list[bytes]) -> None:
     (tmp_path / NAME).write_bytes(b"\n".join(pieces))
     whole(tmp_path / NAME)
@@ -592,7 +592,7 @@ def sessions(draw: st.DrawFn) -> tuple[Script, list[Said], list[Ending]]:
 
 
 @given(session=sessions(), data=st.data())
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=80, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_whenever_it_is_read_every_exchange_comes_once_whole_and_in_order(
     tmp_path: Path, session: tuple[Script, list[Said], list[Ending]], data: st.DataObject
 ) -> None:

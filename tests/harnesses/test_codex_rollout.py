@@ -427,14 +427,14 @@ def test_a_rollout_that_is_not_there_holds_nothing(tmp_path: Path, suffix: str) 
 # --- laws ---------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(pieces=st.lists(st.binary(max_size=200) | st.just(b"\n") | st.just(b'{"type":"event_msg"}\n')))
 def test_no_bytes_raise(tmp_path: Path, pieces: list[bytes]) -> None:
     (tmp_path / NAME).write_bytes(b"".join(pieces))
     whole(tmp_path / NAME)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(value=st.sampled_from([None, 7, 1.5, True, "x", [], [[]], {}, {"type": "text"}]), data=st.data())
 def test_a_field_of_another_kind_is_as_good_as_absent(
     tmp_path: Path, value: Any, data: st.DataObject
@@ -471,7 +471,7 @@ def conversations(draw: st.DrawFn) -> tuple[Script, list[Said], list[Ending]]:
     return script, talk, ends
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(session=conversations(), data=st.data())
 def test_whenever_it_is_read_every_exchange_comes_once_whole_and_in_order(
     tmp_path: Path, session: tuple[Script, list[Said], list[Ending]], data: st.DataObject

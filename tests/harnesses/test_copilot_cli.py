@@ -291,7 +291,7 @@ def _sessions(draw: st.DrawFn) -> tuple[list[bytes], list[Said], list[Ending]]:
     return lines, talk, ends
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(session=_sessions(), data=st.data())
 def test_law_whenever_it_is_read_every_exchange_comes_once_and_whole(
     session: tuple[list[bytes], list[Said], list[Ending]], data: st.DataObject, tmp_path: Path

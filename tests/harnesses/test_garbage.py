@@ -86,7 +86,7 @@ def _holds(harness: str, home: Path, path: str) -> None:
 
 
 @pytest.mark.parametrize("harness", PLACES)
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_a_transcript_may_hold_anything(harness: str, tmp_path: Path, data: st.DataObject) -> None:
     file = tmp_path / PLACES[harness]
@@ -95,7 +95,7 @@ def test_a_transcript_may_hold_anything(harness: str, tmp_path: Path, data: st.D
     _holds(harness, tmp_path, str(file))
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_so_may_a_store(tmp_path: Path, data: st.DataObject) -> None:
     store = Store(tmp_path)

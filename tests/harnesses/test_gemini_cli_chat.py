@@ -321,7 +321,7 @@ def test_no_other_file_is_a_chat(path: object) -> None:
     assert find(path, Files()) is None
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     pieces=st.lists(st.binary(max_size=200) | st.sampled_from([b"\n", b'{"$set":7}\n', b'{"type":"user"}\n']))
 )
@@ -330,7 +330,7 @@ def test_no_bytes_raise(tmp_path: Path, pieces: list[bytes]) -> None:
     whole(tmp_path / NAME)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(value=st.sampled_from([None, 7, 1.5, True, "x", [], [[]], {}, {"text": 3}]), data=st.data())
 def test_a_field_of_another_kind_is_as_good_as_absent(
     tmp_path: Path, value: Any, data: st.DataObject
@@ -368,7 +368,7 @@ def conversations(draw: st.DrawFn) -> tuple[Script, list[Said], list[Ending]]:
     return script, talk, ends
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(session=conversations(), data=st.data())
 def test_whenever_it_is_read_every_exchange_comes_once_whole_and_in_order(
     tmp_path: Path, session: tuple[Script, list[Said], list[Ending]], data: st.DataObject

@@ -219,7 +219,7 @@ def test_a_head_that_names_no_branch_gives_none(tmp_path: Path, head: str) -> No
 
 
 @given(junk=st.binary(max_size=300), name=st.sampled_from(["HEAD", "config", "commondir"]))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_bytes_in_any_of_the_files_raise(tmp_path: Path, junk: bytes, name: str) -> None:
     if not (tmp_path / ".git").exists():
         hand_made(tmp_path)
@@ -314,7 +314,7 @@ _PIECES = st.sampled_from(
 
 @needs_git
 @given(pieces=st.lists(_PIECES, max_size=14))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=80, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_config_is_read_as_git_reads_it(tmp_path: Path, pieces: list[str]) -> None:
     config = "".join(pieces)
     ours, theirs = origin_url(config), first_url(tmp_path, config)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sessionpipe.harnesses.context import Context
@@ -197,7 +197,6 @@ def test_a_store_of_another_shape_says_nothing(store: Store) -> None:
         max_size=5,
     )
 )
-@settings(max_examples=25)
 def test_rows_of_any_shape_are_survived(tmp_path_factory: pytest.TempPathFactory, rows: list[Any]) -> None:
     store = Store(tmp_path_factory.mktemp("odd") / "goose" / "sessions" / "sessions.db")
     try:

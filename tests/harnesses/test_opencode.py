@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sessionpipe.adapters.fold import fold
@@ -230,7 +230,6 @@ ODD = st.none() | st.integers() | st.text(max_size=3) | st.lists(st.none(), max_
 
 
 @given(data=st.data())
-@settings(max_examples=25)
 def test_rows_of_any_shape_are_survived(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:

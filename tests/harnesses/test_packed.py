@@ -67,7 +67,7 @@ def test_a_file_that_stands_for_endless_nothing_ends(tmp_path: Path, monkeypatch
         assert source.size == 1 << 20
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(reads=st.lists(st.tuples(st.integers(0, 3_000), st.integers(0, 3_000)), max_size=6))
 def test_any_part_is_read_in_any_order(tmp_path: Path, reads: list[tuple[int, int]]) -> None:
     text = noise(2_500)

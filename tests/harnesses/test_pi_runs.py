@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sessionpipe.harnesses.pi_runs import MAX_CALLS, MAX_HELD, Runs, Talked, Told, file_name
@@ -599,7 +599,6 @@ def test_whatever_comes_sessions_and_runs_begin_and_end_in_turn(
     assert (session, run) == (None, None)
 
 
-@settings(max_examples=40)
 @given(st.lists(st.binary(max_size=30) | OBJECTS.map(lambda value: json.dumps(value).encode())))
 def test_any_lines_are_survived(lines: list[bytes]) -> None:
     for one in tell(lines):

@@ -257,7 +257,7 @@ def sessions(draw: st.DrawFn, version: int) -> tuple[bytes, list[str]]:
 
 @pytest.mark.parametrize("version", [1, 2, 3])
 @given(data=st.data())
-@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_any_session_is_what_pi_makes_of_it(oracle: Oracle, version: int, data: st.DataObject) -> None:
     text, known = data.draw(sessions(version))
     compare(oracle, text, version)
@@ -266,7 +266,7 @@ def test_any_session_is_what_pi_makes_of_it(oracle: Oracle, version: int, data: 
 
 
 @given(data=st.data())
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_any_session_costs_what_pi_says(oracle: Oracle, data: st.DataObject) -> None:
     text, _ = data.draw(sessions(3))
     usage, theirs = read(text).usage(), oracle.ask(text)["usage"]
@@ -625,15 +625,15 @@ def test_text_may_hold_anything_a_string_can(tmp_path: Path) -> None:
 
 
 def test_a_very_long_chain_is_no_matter() -> None:
-    lines = (b'{"type":"custom","id":"%x","parentId":"%x"}\n' % (n, n - 1) for n in range(1, 100_001))
+    lines = (b'{"type":"custom","id":"%x","parentId":"%x"}\n' % (n, n - 1) for n in range(1, 20_001))
     session = read(text_of([]) + b"".join(lines))
-    assert len(session.path()) == 100_000
+    assert len(session.path()) == 20_000
     (root,) = session.tree()
     depth, node = 1, root
     while node.children:
         (node,), depth = node.children, depth + 1
-    assert depth == 100_000
-    assert len(session.build_context_entries()) == 100_000
+    assert depth == 20_000
+    assert len(session.build_context_entries()) == 20_000
 
 
 def test_a_very_broad_tree_is_no_matter() -> None:
@@ -698,7 +698,6 @@ PIECES = st.sampled_from(
 
 
 @given(st.lists(ODD, max_size=10), st.sampled_from([None, 1, 2, 3]))
-@settings(max_examples=50)
 def test_no_entry_is_too_strange(entries: list[Entry], version: int | None) -> None:
     session = session_of(entries, version=version)
     for leaf in (None, *session.rows):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sessionpipe.harnesses.pi_stream import (
@@ -320,7 +320,6 @@ NAMES = st.sampled_from(
 OBJECTS = st.builds(lambda kind, rest: {**rest, "type": kind}, TYPES, st.dictionaries(NAMES, VALUES))
 
 
-@settings(max_examples=40)
 @given(st.lists(st.binary(max_size=20) | OBJECTS.map(lambda value: json.dumps(value).encode())))
 def test_any_stream_is_read_and_each_of_its_events_is_json(lines: list[bytes]) -> None:
     for event in parse(lines):

@@ -96,7 +96,7 @@ def test_a_journal_that_ends_nothing_is_not_copied_over_and_over(
 _TIMES = st.lists(st.integers(0, 30), min_size=1, max_size=12)
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(times=_TIMES, stretch=st.integers(1, 4))
 def test_a_time_is_the_last_event_that_nothing_later_came_before(
     tmp_path_factory: pytest.TempPathFactory, times: list[int], stretch: int

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sessionpipe.journal import reduce, verify
@@ -631,7 +631,6 @@ def runs_with_mistakes(draw: st.DrawFn) -> list[dict[str, Any]]:
     return told
 
 
-@settings(max_examples=60)
 @given(told=runs_with_mistakes(), verbatim=st.booleans())
 def test_whatever_is_told_the_journal_keeps_the_format_s_rules(
     tmp_path_factory: pytest.TempPathFactory, told: list[dict[str, Any]], verbatim: bool

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sessionpipe.journal import reduce
@@ -132,7 +132,6 @@ def test_nothing_whatever_raises(events: list[Any], entries: list[Any]) -> None:
     json.dumps(state)
 
 
-@settings(max_examples=40)
 @given(_events(), _entries)
 def test_the_state_at_a_position_is_the_state_after_its_events(events: list[Any], entries: list[Any]) -> None:
     known = {record["entry"]["id"] for record in entries}
@@ -147,7 +146,6 @@ def test_the_state_at_a_position_is_the_state_after_its_events(events: list[Any]
     assert reduce(entries, events) == reduce(entries, events, last)
 
 
-@settings(max_examples=40)
 @given(_events(), _entries, st.integers(0, 25))
 def test_going_on_from_a_snapshot_is_as_having_come_all_the_way(
     events: list[Any], entries: list[Any], cut: int
@@ -167,7 +165,6 @@ def test_going_on_from_a_snapshot_is_as_having_come_all_the_way(
     assert second.state() == before == Reducer.restore(snapshot).state()
 
 
-@settings(max_examples=40)
 @given(_events(), st.randoms())
 def test_events_count_in_the_order_of_their_numbers(events: list[Any], random: Any) -> None:
     sound = list({_seq(event): event for event in events if _seq(event)}.values())
@@ -176,7 +173,6 @@ def test_events_count_in_the_order_of_their_numbers(events: list[Any], random: A
     assert reduce([], shuffled) == reduce([], sound)
 
 
-@settings(max_examples=40)
 @given(_events())
 def test_a_state_handed_out_is_not_changed_by_what_comes(events: list[Any]) -> None:
     reducer = Reducer()

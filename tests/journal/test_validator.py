@@ -180,7 +180,7 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write(tmp_path_factory.mktemp("fuzz") / "bundle")
 
 
-_fuzz = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+_fuzz = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @_fuzz

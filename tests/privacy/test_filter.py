@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from sessionpipe.privacy.filter import filter_event
 from sessionpipe.protocol.vocabulary import ENVELOPE, HARNESS_FIELDS, SESSION_FIELDS, VOCABULARY
+from tests.laws import MANY
 from tests.privacy.recipes import generated
 from tests.schema import assert_valid
 
@@ -332,7 +333,7 @@ def events(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @given(events(), st.integers(0, 3), st.booleans())
-@settings(deadline=None)
+@settings(max_examples=MANY)
 def test_whatever_comes_in_only_named_fields_go_out(full: dict[str, Any], tier: int, pii: bool) -> None:
     filtered = filter_event(full, tier, pii)
     if filtered is None:
@@ -346,7 +347,7 @@ def test_whatever_comes_in_only_named_fields_go_out(full: dict[str, Any], tier: 
 
 
 @given(events(), st.integers(0, 3), st.booleans())
-@settings(deadline=None)
+@settings(max_examples=MANY)
 def test_filtering_twice_is_filtering_once_and_the_event_stays(
     full: dict[str, Any], tier: int, pii: bool
 ) -> None:
@@ -358,7 +359,7 @@ def test_filtering_twice_is_filtering_once_and_the_event_stays(
 
 
 @given(events(), st.integers(0, 3))
-@settings(deadline=None)
+@settings(max_examples=MANY)
 def test_a_lower_tier_is_a_part_of_a_higher_one(full: dict[str, Any], tier: int) -> None:
     low, high = filter_event(full, tier, False), filter_event(full, 3, False)
     if low is not None and high is not None:

@@ -13,6 +13,7 @@ from sessionpipe.conformance.redaction import text_of
 from sessionpipe.privacy import shapes, terminal
 from sessionpipe.privacy.rules import load
 from sessionpipe.privacy.secrets import redact, redact_value
+from tests.laws import MANY
 from tests.privacy.recipes import expand, parts
 from tests.privacy.test_vectors import SECRETS
 
@@ -80,7 +81,7 @@ def text(index: int) -> str:
 
 
 @given(st.lists(st.integers(0, len(TEXTS) - 1).map(text) | st.text(max_size=8), max_size=4).map(" ".join))
-@settings(deadline=None)
+@settings(max_examples=MANY)
 def test_nothing_grows_but_by_its_marks(given_text: str) -> None:
     once = redact(given_text)
     assert len(once) <= len(given_text) + MARK * once.count("[redacted]")
@@ -119,7 +120,7 @@ PLAIN = [
 
 
 @given(st.lists(st.sampled_from(PLAIN) | st.text(max_size=12), max_size=12).map(" ".join))
-@settings(deadline=None)
+@settings(max_examples=MANY)
 def test_a_text_without_any_rule_s_word_is_the_same_object(given_text: str) -> None:
     low = given_text.lower()
     assume(not any(word in low for word in WORDS))

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from sessionpipe.privacy import pii
 from sessionpipe.privacy.rules import load
+from tests.laws import MANY
 
 RULES = load("pii@1")
 # What the rules of each revision were.
@@ -62,14 +63,14 @@ def test_it_is_found_between_any_signs(text: str, around: str) -> None:
 
 
 @given(texts, st.sampled_from([None, "/home/jane", "/data/jane", "C:\\Users\\jane", "/", ""]))
-@settings(deadline=None)
+@settings(max_examples=MANY)
 def test_a_second_time_changes_nothing(text: str, home: str | None) -> None:
     once = pii.reduce(text, home)
     assert pii.reduce(once, home) == once
 
 
 @given(texts)
-@settings(deadline=None)
+@settings(max_examples=MANY)
 def test_nothing_grows_but_by_its_marks(text: str) -> None:
     once = pii.reduce(text)
     assert len(once) <= len(text) + 7 * (once.count("[email]") + once.count("[phone]"))

@@ -7,13 +7,14 @@ import sys
 import threading
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sessionpipe.conformance.redaction import text_of as vector_input
 from sessionpipe.privacy import engine, expressions, prefilter, shapes
 from sessionpipe.privacy.secrets import redact
 from sessionpipe.privacy.sought import BITS, WHICH, Places, Signs, Word
+from tests.laws import MANY
 from tests.privacy.test_vectors import SECRETS
 
 GROUPS = [
@@ -106,6 +107,7 @@ def test_every_word_of_a_text_is_found_where_it_stands(way: str) -> None:
 
 
 @given(texts)
+@settings(max_examples=MANY)
 def test_both_ways_find_the_same_signs(text: str) -> None:
     pytest.importorskip("hyperscan")
     raw = text.encode("ascii", "replace")

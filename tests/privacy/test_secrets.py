@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from sessionpipe.conformance.redaction import text_of as vector_input
 from sessionpipe.privacy.secrets import redact, redact_value
+from tests.laws import MANY
 from tests.privacy.recipes import generated
 from tests.privacy.test_vectors import SECRETS
 
@@ -52,28 +53,28 @@ values = st.recursive(
 
 
 @given(texts)
-@settings(deadline=None)
+@settings(max_examples=MANY)
 def test_a_second_time_changes_nothing(text: str) -> None:
     once = redact(text)
     assert redact(once) == once
 
 
 @given(texts)
-@settings(deadline=None)
+@settings(max_examples=MANY)
 def test_what_has_no_secret_is_the_same_object(text: str) -> None:
     found = redact(text)
     assert found is text or "[redacted]" in found
 
 
 @given(texts, texts)
-@settings(deadline=None)
+@settings(max_examples=MANY)
 def test_a_line_of_json_stays_json(one: str, other: str) -> None:
     line = json.dumps({"a": one, "b": [other]}, ensure_ascii=False)
     assert json.loads(redact(line)).keys() == {"a", "b"}
 
 
 @given(values)
-@settings(deadline=None)
+@settings(max_examples=MANY)
 def test_a_value_is_never_changed_in_place_and_once_is_enough(value: Any) -> None:
     before = copy.deepcopy(value)
     once = redact_value(value)
@@ -82,7 +83,7 @@ def test_a_value_is_never_changed_in_place_and_once_is_enough(value: Any) -> Non
 
 
 @given(st.lists(texts, max_size=4))
-@settings(deadline=None)
+@settings(max_examples=MANY)
 def test_looking_at_all_strings_together_hides_none(strings: list[str]) -> None:
     assert redact_value({f"k{index}": text for index, text in enumerate(strings)}) == {
         f"k{index}": redact(text) for index, text in enumerate(strings)

@@ -96,7 +96,7 @@ LIFE: list[Told] = [
 
 
 @given(st.randoms(use_true_random=False), st.integers(1, 4))
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_the_order_of_arrival_makes_no_difference(tmp_path: Path, random_: random.Random, size: int) -> None:
     events = taken(
         *(

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sessionpipe.sinks.discovery import DAY_MS, HOUR_MS, Discovery, read, remembered, unread, well_known
+from tests.laws import MANY
 
 URL = "https://board.example"
 NOW = 1_790_000_000_000
@@ -175,7 +176,7 @@ def test_it_is_due_at_its_time_and_when_the_clock_was_set_far_back() -> None:
         ),
     )
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=MANY)
 def test_whatever_a_receiver_says_the_bounds_hold(body: dict[str, Any]) -> None:
     found = said(body)
     assert 1 <= found.max_events <= 1000 and 1 <= found.max_bytes <= 4 << 20

@@ -21,6 +21,7 @@ from sessionpipe.sinks.base import Learned
 from sessionpipe.sinks.http import HttpSink, ask, outcome
 from sessionpipe.sinks.wire import Answer as WireAnswer
 from sessionpipe.sinks.wire import Wire
+from tests.laws import MANY
 from tests.receiver import (
     Answer,
     Receiver,
@@ -217,7 +218,7 @@ def test_a_receivers_words_are_one_bounded_printable_line() -> None:
     retry_after=st.text(max_size=20),
     location=st.text(max_size=30),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=MANY)
 def test_every_answer_has_an_outcome(status: int, body: Any, retry_after: str, location: str) -> None:
     found = answered(status, body, retry_after=retry_after, location=location)
     assert isinstance(found, Acked) == (200 <= status < 300)
