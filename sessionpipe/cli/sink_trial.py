@@ -8,7 +8,6 @@ from typing import assert_never
 import msgspec
 
 from sessionpipe.cli.common import Fail
-from sessionpipe.cli.sink_code import TooSlow, apart
 from sessionpipe.cli.sink_words import keeps
 from sessionpipe.clock import now_ms
 from sessionpipe.config import SinkConfig
@@ -18,12 +17,13 @@ from sessionpipe.outbox import SinkState
 from sessionpipe.protocol import PROTOCOL, new_id, rfc3339
 from sessionpipe.protocol.vocabulary import VOCABULARY
 from sessionpipe.sinks import Sink, build
+from sessionpipe.sinks.apart import TooSlow, apart
 
 
 def try_receiver(sink: SinkConfig, row: SinkState) -> list[str]:
     """Send a made-up session and take it back; what to say of it. Raises :class:`Fail`."""
     try:
-        return apart(sink, lambda: _tried(sink, row))
+        return apart(sink.kind, lambda: _tried(sink, row))
     except TooSlow as error:
         raise Fail(f"{sink.name}: {error}") from None
 

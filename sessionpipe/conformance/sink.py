@@ -9,16 +9,19 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import redirect_stdout
+from io import StringIO
 from typing import Any
 
 import click
 import msgspec
 
-from sessionpipe.config import SinkConfig
+from sessionpipe.config import SinkConfig, refuse_place
 from sessionpipe.delivery.batch import Batch
 from sessionpipe.delivery.outcome import Acked, Drop, LowerTier, Pause, Retry, Split
 from sessionpipe.kinds import NAME
 from sessionpipe.protocol import new_id
+from sessionpipe.sinks.apart import TooSlow, apart
 from sessionpipe.sinks.base import Setup, Sink
 from sessionpipe.sinks.guard import Guarded
 from sessionpipe.sinks.plugins import load
@@ -118,14 +121,19 @@ def check(
     if not NAME.fullmatch(kind) or not rest:
         return [f"{target} is no target: a kind, a colon, and what comes behind it"]
     url = target if rest.startswith("//") else rest
+    if why := refuse_place(kind, url):
+        return [f"what stands behind {kind}: {why}"]
     config = SinkConfig(**{"name": "trial", "kind": kind, "url": url, "tier": 3, **settings})
     sink = Guarded(
         Setup(config, {}, env, lambda _level, _line: None), load if make is None else lambda _kind: make
     )
-    try:
-        return list(_wrong(sink))
-    finally:
-        sink.close()
+    printed = StringIO()
+    with redirect_stdout(printed):
+        try:
+            wrong = list(_wrong(sink))
+        finally:
+            sink.close()
+    return wrong + (["it prints: a worker's standard output is not its own"] if printed.getvalue() else [])
 
 
 def _wrong(sink: Guarded) -> Iterator[str]:
@@ -170,7 +178,10 @@ def sink(target: str) -> None:
     """
     from sessionpipe.terminal import printable
 
-    wrong = check(target)
+    try:
+        wrong = apart(target.partition(":")[0], lambda: check(target))
+    except TooSlow as error:
+        wrong = [str(error)]
     for line in wrong:
         click.echo(printable(line))
     if not wrong:

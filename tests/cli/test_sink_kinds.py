@@ -317,7 +317,7 @@ def test_what_its_code_prints_is_no_part_of_what_a_command_prints(
 def test_code_that_comes_to_no_end_is_waited_for_for_a_while(
     run: Run, packages: Path, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
-    monkeypatch.setattr("sessionpipe.cli.sink_code.PATIENCE_S", 0.5)
+    monkeypatch.setattr("sessionpipe.sinks.apart.PATIENCE_S", 0.5)
     # Each has a name of its own: the lock of a module that is just being imported stays with it.
     written(packages, f"endless-{where}", doing(where, "import threading; threading.Event().wait()"))
     said(run("sinks", "add", f"endless-{where}:x", "--name", "p"))

@@ -16,8 +16,9 @@ from sessionpipe.delivery.batch import Batch, Limits
 from sessionpipe.delivery.outcome import Acked, Drop, LowerTier, Outcome, Retry
 from sessionpipe.protocol.vocabulary import VOCABULARY
 from sessionpipe.sinks.base import Setup, Sink
-from tests.plugin import EXAMPLE, install
+from tests.plugin import EXAMPLE, install, written
 from tests.schema import problems
+from tests.sinks.test_plugins import SINK
 from tests.sinks.test_plugins import packages as packages
 
 
@@ -75,6 +76,41 @@ def test_a_sink_that_can_not_be_made_is_said_once() -> None:
     assert "kept://x is not mine" in line
     assert "no installed package brings" in check("nobodys:x")[0]
     assert "is no target" in check("x")[0]
+
+
+class Loud(Kept):
+    def send(self, batch: Batch) -> Outcome:
+        print("sent")
+        return super().send(batch)
+
+
+def test_one_that_prints_is_found(capsys: pytest.CaptureFixture[str]) -> None:
+    (line,) = check("kept:x", make=lambda _setup: Loud())
+    assert "it prints" in line and capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("target", ["http:x", "otlp:collector", "paper://me:word@tray"])
+def test_a_place_that_no_sink_could_have_is_said(target: str) -> None:
+    (line,) = check(target)
+    assert ("is not an http" in line or "holds a password" in line) and "word" not in line.split("password")[
+        0
+    ]
+
+
+@pytest.mark.parametrize(
+    ("does", "says"),
+    [
+        ("raise KeyboardInterrupt", "failed with KeyboardInterrupt"),
+        ("import threading; threading.Event().wait()", "did not come to an end"),
+    ],
+)
+def test_the_command_ends_whatever_the_code_does(
+    packages: Path, monkeypatch: pytest.MonkeyPatch, does: str, says: str
+) -> None:
+    monkeypatch.setattr("sessionpipe.sinks.apart.PATIENCE_S", 0.5)
+    written(packages, "paper", SINK.replace("return Acked()", does))
+    ran = CliRunner().invoke(main, ["sink", "paper:x"])
+    assert ran.exit_code == 1 and says in ran.output
 
 
 def test_the_example_keeps_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
