@@ -205,7 +205,11 @@ class TestEnds:
 
 class TestSubagents:
     def test_a_subagent_starts_and_stops_in_its_parent(self) -> None:
-        names = {"conversation_id": "child", "parent_conversation_id": CONVERSATION, "subagent_id": "s"}
+        names: dict[str, Any] = {
+            "conversation_id": "child",
+            "parent_conversation_id": CONVERSATION,
+            "subagent_id": "s",
+        }
         draft = only(hook("subagentStart", **names, is_background_agent=True))
         assert (draft["session"]["id"], draft["data"]["agent_id"]) == (CONVERSATION, "s")
         assert draft["session"].keys() == {"id", "cwd"}
