@@ -97,6 +97,10 @@ def test_a_compaction_in_the_middle_of_a_turn_ends_nothing() -> None:
     assert stands(PROMPT, told("session.started", source="compact")).group == "working"
 
 
+def test_a_session_that_is_resumed_is_not_at_what_it_was_at() -> None:
+    assert stands(PROMPT, BASH, told("session.started", source="resume")).group == "recent"
+
+
 def test_background_work_after_the_turn_is_work() -> None:
     found = stands(PROMPT, told("turn.ended", turn_id="t1", reason="stop", background=2))
     assert (found.group, found.text) == ("working", "Waits for 2 things in the background")

@@ -52,6 +52,13 @@ def test_what_was_said_stands_with_its_turn_though_it_comes_late() -> None:
     assert first.closing is not None and first.closing.text == "done"
 
 
+def test_what_was_said_in_a_turn_that_is_not_shown_stands_by_itself() -> None:
+    said_before, turn = turns(
+        told("turn.started", turn_id="a"), exchange(1, NOON - 60_000, "Before?", "Before.")
+    )
+    assert (said_before.user, said_before.at, turn.id, turn.user) == ("Before?", None, "a", "")
+
+
 def test_an_end_learnt_late_stands_with_its_turn() -> None:
     first, second = turns(
         told("turn.started", turn_id="a"),
