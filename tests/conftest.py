@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +18,13 @@ settings.register_profile("thorough", deadline=None, max_examples=1000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "sessionpipe"))
 
 _SHARED = Path(__file__).resolve().parent.parent.parent / "shared"
+
+
+# What is started in the background, or by nohup, ignores ctrl-c and hangups, and so does all that it starts:
+# tests send these to processes of theirs. A handler that does nothing is not handed down.
+for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, lambda *_: None)
 
 
 @pytest.fixture(scope="session")
