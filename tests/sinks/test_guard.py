@@ -168,6 +168,20 @@ def test_only_what_was_sent_can_be_rejected_and_once() -> None:
     assert guarded(send=said).send(BATCH) == Acked((("a", "2"),), unnamed=1)
 
 
+def test_fewer_than_none_can_not_be_rejected() -> None:
+    assert guarded(send=Acked(unnamed=-3)).send(BATCH) == Acked()
+
+
+def test_what_a_sink_says_of_messages_is_known_before_its_first_batch() -> None:
+    class Knowing(Mine):
+        knows_messages = True
+
+    for made, knows in ((Knowing, True), (Mine, False)):
+        sink = Guarded(SETUP, lambda _kind, made=made: lambda _setup: made())  # type: ignore[misc]
+        sink.learn(0)
+        assert sink.knows_messages is knows
+
+
 @pytest.mark.parametrize("after", [float("nan"), float("inf"), float("-inf")])
 def test_a_wait_of_no_length_is_the_ladders(after: float) -> None:
     assert guarded(send=Retry("x", after_s=after)).send(BATCH) == Retry("x")
@@ -229,6 +243,22 @@ def test_a_tail_that_raises_is_an_error_of_the_system() -> None:
 def test_a_tail_that_is_none_is_one_too(tail: Any) -> None:
     with pytest.raises(OSError, match="at fault"):
         guarded(tail=tail).tail()
+
+
+def test_after_it_was_closed_a_sink_is_made_anew() -> None:
+    made: list[Mine] = []
+
+    def make(_setup: Setup) -> Sink:
+        made.append(Mine())
+        return made[-1]
+
+    sink = Guarded(SETUP, lambda _kind: make)
+    sink.send(BATCH)
+    sink.close()
+    sink.close()
+    assert len(made) == 1
+    sink.send(BATCH)
+    assert len(made) == 2
 
 
 def test_closing_never_fails() -> None:
