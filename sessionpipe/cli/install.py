@@ -118,7 +118,7 @@ def _tell(reports: Sequence[Report], dry_run: bool) -> None:
         for line in report.diff.split("\n") if report.diff else ():
             click.echo(printable(line))
     for note in dict.fromkeys(report.note for report in reports if report.note):
-        click.echo(note)
+        click.echo(printable(note))
     if dry_run:
         click.echo("This was a dry run: nothing was written.")
     if count := sum(report.did == "left alone" for report in reports):

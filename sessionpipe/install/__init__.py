@@ -157,8 +157,14 @@ def _install_harness(
         for path in target.files(env, missing=named):
             if target.instead(path):
                 yield from _uninstall_file(target, path, manifest, state, dry_run, named=named)
-            else:
-                yield _install_file(target, path, _launcher(state), manifest, dry_run)
+                continue
+            report = _install_file(target, path, _launcher(state), manifest, dry_run)
+            if not dry_run and report.did in ("created", "added", "updated"):
+                stands = file_state(target, path, _launcher(state), env)
+                if stands.state == "inactive":
+                    note = f"{name} will not run them: {path.name}: {stands.why}; {stands.mend}."
+                    report = report._replace(note=note)
+            yield report
 
 
 def _install_file(target: Target, path: Path, run: Path, manifest: Manifest, dry_run: bool) -> Report:

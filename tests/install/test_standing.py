@@ -109,6 +109,29 @@ def test_what_switches_nothing_off_is_no_reason(
     assert state(person, harness).state in ("installed", "needs trust")
 
 
+@pytest.mark.parametrize(
+    ("harness", "file", "settings", "why"),
+    [
+        (
+            "claude-code",
+            ".claude/settings.json",
+            {"disableAllHooks": True},
+            "take disableAllHooks out of it.",
+        ),
+        ("devin", ".config/devin/config.json", {"hooks": {"Notification": []}}, '"Notification"'),
+        ("goose", ".config/goose/settings.json", {"disabledPlugins": ["sessionpipe"]}, "disabledPlugins"),
+    ],
+)
+def test_install_says_at_once_that_the_agent_will_not_run_them(
+    person: Person, harness: str, file: str, settings: dict[str, Any], why: str
+) -> None:
+    path = person.home / file
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(settings))
+    notes = [report.note for report in person.install(harness)]
+    assert any(note.startswith(f"{harness} will not run them: ") and why in note for note in notes)
+
+
 def test_without_ours_in_it_a_file_is_missing_whatever_it_switches(person: Person) -> None:
     path = person.home / ".config" / "devin" / "config.json"
     path.parent.mkdir(parents=True)
