@@ -17,8 +17,8 @@ import msgspec
 from sessionpipe.harnesses import jsonl, reading
 from sessionpipe.harnesses.context import Context
 from sessionpipe.harnesses.conversation import Meaning, Prompt, Said, Step, Worked
-from sessionpipe.harnesses.files import Files, Opened
-from sessionpipe.harnesses.history import Past, glimpse, listed
+from sessionpipe.harnesses.files import Files
+from sessionpipe.harnesses.history import Past, first_asked, glimpse, listed
 from sessionpipe.harnesses.titles import first_ask
 from sessionpipe.harnesses.transcripts import Reading, Want
 
@@ -103,14 +103,7 @@ def facts(draft: Draft, context: Context, files: Files) -> dict[str, Any]:
     if draft["type"] not in _TELLING:
         return {}
     place = find(draft.get("memo", {}).get("file") or transcript(draft, context, files), files)
-    return first_ask(
-        (files.learn(place, "antigravity.asked", _first_ask, per="file") if place else None) or ""
-    )
-
-
-def _first_ask(opened: Opened) -> str | None:
-    glimpsed = glimpse(opened, _FORMAT)
-    return glimpsed.asked if glimpsed else None
+    return first_ask(first_asked(place, _FORMAT, files) or "")
 
 
 # --- history --------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from sessionpipe.harnesses.context import Context
 from sessionpipe.harnesses.conversation import Ended, Interrupted, Meaning, Prompt, Said, Step, Worked
 from sessionpipe.harnesses.ends import End
 from sessionpipe.harnesses.files import Files, Opened
-from sessionpipe.harnesses.history import Past, glimpse, listed
+from sessionpipe.harnesses.history import Past, first_asked, glimpse, listed
 from sessionpipe.harnesses.tail import Tail
 from sessionpipe.harnesses.titles import first_ask, titled
 from sessionpipe.harnesses.transcripts import Reading, Want
@@ -239,16 +239,11 @@ def facts(draft: Draft, context: Context, files: Files) -> dict[str, Any]:
     }
     if known and (title := titled(known.latest.title, "harness")):
         return found | title
-    asked = files.learn(known.place, "copilot-cli.asked", _first_ask, per="file") if known else None
+    asked = first_asked(known.place, _FORMAT, files) if known else None
     prompt = draft.get("memo", {}).get("prompt")
     if asked is None and isinstance(prompt, str):
         asked = prompt
     return found | first_ask(asked or "")
-
-
-def _first_ask(opened: Opened) -> str | None:
-    glimpsed = glimpse(opened, _FORMAT)
-    return glimpsed.asked if glimpsed else None
 
 
 def amend(drafts: list[Draft], context: Context, files: Files) -> list[Draft]:

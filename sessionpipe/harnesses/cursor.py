@@ -16,8 +16,8 @@ import msgspec
 from sessionpipe.harnesses import jsonl, reading
 from sessionpipe.harnesses.context import Context
 from sessionpipe.harnesses.conversation import Ended, Failed, Meaning, Prompt, Said, Step
-from sessionpipe.harnesses.files import Files, Opened
-from sessionpipe.harnesses.history import Past, glimpse, listed
+from sessionpipe.harnesses.files import Files
+from sessionpipe.harnesses.history import Past, first_asked, glimpse, listed
 from sessionpipe.harnesses.titles import first_ask
 from sessionpipe.harnesses.transcripts import Reading, Want
 
@@ -134,8 +134,7 @@ def facts(draft: Draft, context: Context, files: Files) -> dict[str, Any]:
     memo = draft.get("memo", {})
     if draft["type"] not in _TELLING:
         return {}
-    place = _place(draft, context, files)
-    asked = files.learn(place, "cursor.asked", _first_ask, per="file") if place else None
+    asked = first_asked(_place(draft, context, files), _FORMAT, files)
     prompt = memo.get("prompt")
     if asked is None and isinstance(prompt, str):
         asked = typed(prompt)
@@ -148,11 +147,6 @@ def _place(draft: Draft, context: Context, files: Files) -> Path | None:
     if named is None and draft["type"] in _ENDING:
         named = transcript(draft, context, files)
     return find(named, files)
-
-
-def _first_ask(opened: Opened) -> str | None:
-    glimpsed = glimpse(opened, _FORMAT)
-    return glimpsed.asked if glimpsed else None
 
 
 def amend(drafts: list[Draft], context: Context, files: Files) -> list[Draft]:

@@ -19,7 +19,7 @@ from sessionpipe.harnesses import jsonl, reading
 from sessionpipe.harnesses.context import Context
 from sessionpipe.harnesses.conversation import Meaning, Prompt, Said, Step, Worked
 from sessionpipe.harnesses.files import Files, Opened
-from sessionpipe.harnesses.history import Past, glimpse, listed
+from sessionpipe.harnesses.history import Past, first_asked, glimpse, listed
 from sessionpipe.harnesses.titles import first_ask
 from sessionpipe.harnesses.transcripts import Reading, Want
 
@@ -117,7 +117,7 @@ def facts(draft: Draft, context: Context, files: Files) -> dict[str, Any]:
     place = find(memo.get("file"), files)
     if place and not draft["session"].get("model"):
         found |= _model(place, files)
-    asked = files.learn(place, "droid.asked", _first_ask, per="file") if place else None
+    asked = first_asked(place, _FORMAT, files)
     prompt = memo.get("prompt")
     if asked is None and isinstance(prompt, str):
         asked = prompt
@@ -142,11 +142,6 @@ def _chosen(opened: Opened) -> str | None:
     read = jsonl.decode(opened.head(_SETTINGS), _CHOSEN) if opened.size <= _SETTINGS else None
     model = read.model if read else None
     return model.removeprefix("custom:") or None if isinstance(model, str) else None
-
-
-def _first_ask(opened: Opened) -> str | None:
-    glimpsed = glimpse(opened, _FORMAT)
-    return glimpsed.asked if glimpsed else None
 
 
 # --- history --------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """What a harness's own files say of sessions that were there before us (protocol §4, ``session.backfill``).
 
-:func:`listed` finds the files, :func:`glimpse` looks at one: both within bounds, whatever is there.
+:func:`listed` finds the files, :func:`glimpse` looks at one, :func:`first_asked` for a title alone: all within
+bounds, whatever is there.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sessionpipe.harnesses import jsonl
 from sessionpipe.harnesses.conversation import Conversation, Meaning, Queued, Step
-from sessionpipe.harnesses.files import Opened
+from sessionpipe.harnesses.files import Files, Opened
 
 if TYPE_CHECKING:
     from sessionpipe.harnesses.reading import Format
@@ -131,6 +132,16 @@ def glimpse(opened: Opened, format: Format) -> Glimpse | None:
         if at_the_end.last_ms is not None:
             break
     return Glimpse(asked, times.first_ms, max(times.last_ms or 0, at_the_end.last_ms or 0) or None, None)
+
+
+def first_asked(place: Path | None, format: Format, files: Files) -> str | None:
+    """The first thing the person asked in the transcript at ``place``, looked for until it is there."""
+
+    def asked(opened: Opened) -> str | None:
+        glimpsed = glimpse(opened, format)
+        return glimpsed.asked if glimpsed else None
+
+    return files.learn(place, "asked", asked, per="file") if place else None
 
 
 class _Times(Meaning):

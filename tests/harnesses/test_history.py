@@ -10,7 +10,7 @@ from pathlib import Path
 from sessionpipe.harnesses import jsonl
 from sessionpipe.harnesses.conversation import Meaning, Prompt, Said, Step
 from sessionpipe.harnesses.files import Files
-from sessionpipe.harnesses.history import Glimpse, glimpse, listed
+from sessionpipe.harnesses.history import Glimpse, first_asked, glimpse, listed
 from sessionpipe.harnesses.reading import Format
 
 
@@ -80,6 +80,16 @@ def test_a_glimpse_has_the_first_ask_the_times_and_how_often_somebody_asked(tmp_
 def test_of_a_large_file_the_prompts_in_between_are_not_counted(tmp_path: Path) -> None:
     lines = ("ask", "Fix it", 2), *[("agent", "x" * 100_000, 3)] * 50, ("ask", "More", 4), ("agent", "Yes", 7)
     assert look(tmp_path / "f", *lines) == Glimpse("Fix it", 2, 7, None)
+
+
+def test_the_first_ask_is_looked_for_until_it_is_there(tmp_path: Path) -> None:
+    file, files = tmp_path / "f", Files()
+    assert first_asked(None, FORMAT, files) is None
+    assert first_asked(file, FORMAT, files) is None
+    look(file, ("injected", "You are", 1))
+    assert first_asked(file, FORMAT, files) is None
+    look(file, ("injected", "You are", 1), ("ask", "Fix it", 2), ("ask", "More", 3))
+    assert first_asked(file, FORMAT, files) == "Fix it"
 
 
 def test_a_file_without_times_has_none(tmp_path: Path) -> None:
