@@ -252,7 +252,7 @@ def existing(known: Config, wanted: SinkConfig, name: str | None) -> SinkConfig 
         old = known.sink(name)
         if old is not None and old.target != wanted.target:
             # Its token was given for the other address, and its place is a place in that one's events.
-            raise Fail(f"{name} sends to {old.target}; choose another --name, or remove it first")
+            raise Fail(f"{name} sends to {old.shown}; choose another --name, or remove it first")
         return old
     return next((sink for sink in known.sinks if sink.target == wanted.target), None)
 

@@ -169,6 +169,12 @@ def test_a_value_that_can_not_travel_is_refused_without_being_repeated(run: Run,
     assert KEY not in message and load(config_dir()).sinks == ()
 
 
+def test_a_key_in_an_address_is_not_told_by_another(run: Run) -> None:
+    said(run("sinks", "add", f"otlp:{URL}?key={KEY}", "--name", "fleet"))
+    message = refused(run("sinks", "add", f"otlp:{URL}/other", "--name", "fleet"))
+    assert f"fleet sends to otlp:{URL};" in message and KEY not in message
+
+
 def test_a_bearer_token_is_given_as_to_any_receiver(run: Run, collector: Collector) -> None:
     said(run("sinks", "add", f"otlp:{collector.url}", "--name", "fleet", "--token", "-", input=KEY))
     said(run("sinks", "test", "fleet"))
