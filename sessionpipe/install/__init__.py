@@ -18,7 +18,7 @@ from typing import NamedTuple
 from sessionpipe.install import files, launcher
 from sessionpipe.install.entries import Memory, is_empty
 from sessionpipe.install.leftalone import LeftAlone, NoFile
-from sessionpipe.install.memory import Manifest, Record, digest
+from sessionpipe.install.memory import Manifest, Record, digest, inherited
 from sessionpipe.install.netfs import network_file_system
 from sessionpipe.install.standing import KINDS, FileState, file_state
 from sessionpipe.install.targets import Target, account_home, answers, home, targets
@@ -179,8 +179,8 @@ def _install_file(target: Target, path: Path, run: Path, manifest: Manifest, dry
             folders = [*(record.folders if record else []), *map(str, files.missing_folders(path))]
             record = Record(target.harness, before, seen.data is None, folders, Memory())
         elif record is None:
-            # Another installation's entries: what it had to make for them is not known.
-            record = Record(target.harness)
+            others = kind.launchers(text, target)
+            record = inherited(others, Path(_key(path))) or Record(target.harness)
         new = kind.merge(text, target, run, record.memory)
         if new == text:
             return Report(target.harness, path, "unchanged")

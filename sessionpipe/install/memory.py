@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -70,9 +71,25 @@ class Manifest:
         return [path for path in ours if path.match(file)]
 
 
+def inherited(launchers: Iterable[Path], path: Path) -> Record | None:
+    """What the installation whose launcher a file runs knows of the file at ``path``, to go on from.
+
+    Nothing is believed of it that could put text into a file, or take a folder that is not around it.
+    """
+    for launcher in launchers:
+        record = Manifest(State(launcher.parent.parent)).records.get(str(path))
+        if record is None or record.memory is None:
+            continue
+        blanks = [*record.memory.blanks.values(), record.memory.blank_file or ""]
+        if not any(blank.strip(" \t\r\n") for blank in blanks):
+            record.folders = [folder for folder in record.folders if path.is_relative_to(folder)]
+            return record
+    return None
+
+
 def digest(data: bytes) -> str:
     """What :attr:`Record.before` holds for a file of these bytes."""
     return sha256(data).hexdigest()
 
 
-__all__ = ["Manifest", "Record", "digest"]
+__all__ = ["Manifest", "Record", "digest", "inherited"]

@@ -562,15 +562,42 @@ def test_of_two_installations_the_latter_runs_and_its_going_leaves_nothing(perso
         ("codex", "left alone"),
         ("sessionpipe", "deleted"),
     ]
+    # What the first had to make for them, the second knows from it.
     second.uninstall()
-    after = person.everything()
-    # Only the first knows that these were made for it.
-    assert (person.claude / "settings.json").read_text() == "{}\n"
-    assert (person.codex / "hooks.json").read_text() == "{}\n"
-    del after[".claude/settings.json"], after[".codex/hooks.json"]
-    assert after == before
-    assert did(person.uninstall()) == [("claude-code", "deleted"), ("codex", "deleted")]
     assert person.everything() == before
+
+
+def test_what_an_installation_that_is_gone_had_made_stays_until_it_is_asked(person: Person) -> None:
+    person.has(person.claude)
+    before = person.everything()
+    person.install()
+    manifest = person.state.manifest.read_bytes()
+    person.state.manifest.unlink()
+    second = Person(person.root)
+    second.state = State(person.root / "another")
+    second.install()
+    second.uninstall()
+    assert (person.claude / "settings.json").read_text() == "{}\n"
+    person.state.manifest.write_bytes(manifest)
+    assert did(person.uninstall())[0] == ("claude-code", "deleted")
+    assert person.everything() == before
+
+
+@pytest.mark.parametrize("blank", ["x", '{"a": 1}', "\u00a0"])
+def test_what_another_installation_remembers_puts_no_text_into_a_file(person: Person, blank: str) -> None:
+    person.has(person.claude)
+    settings = person.claude / "settings.json"
+    settings.write_text('{"hooks": {}}')
+    person.install()
+    known = json.loads(person.state.manifest.read_text())
+    (record,) = known["files"].values()
+    record["memory"]["blanks"]["hooks"] = blank
+    person.state.manifest.write_text(json.dumps(known))
+    second = Person(person.root)
+    second.state = State(person.root / "another")
+    second.install()
+    second.uninstall()
+    assert settings.read_text() == "{}"
 
 
 @pytest.fixture
