@@ -370,7 +370,9 @@ def compile_adapter(name: str, table: Mapping[str, Any]) -> Adapter:
         raise Mistake(f"{name}: harness must be the file's name")
     try:
         return _compile(name, table)
-    except (KeyError, TypeError, AttributeError, re.error) as problem:
+    except Mistake:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, re.error) as problem:
         raise Mistake(f"{name}: {type(problem).__name__}: {problem}") from problem
 
 

@@ -53,7 +53,10 @@ def parse(file: str, text: str, *, shipped: Collection[str], forwarded: Collecti
     adapter = compile_adapter(name, table)
     if not adapter.events:
         raise Mistake("it has no [events.<Name>], so nothing would come of it")
-    wanted = {*_listed(table.get("hook", {}).get("environment", [])), *_variables(table)}
+    hook = table.get("hook", {})
+    if not isinstance(hook, dict):
+        raise Mistake("hook is a table")
+    wanted = {*_listed(hook.get("environment", [])), *_variables(table)}
     if unknown := sorted(wanted - set(forwarded)):
         raise Mistake(
             f"the hook hands on no {', '.join(unknown)}; it hands on {', '.join(sorted(forwarded))}, and nothing"

@@ -114,5 +114,8 @@ def load(folder: Path) -> Own:
         except (OSError, ValueError) as error:
             problems.append(Problem(file, getattr(error, "strerror", None) or str(error)))
             continue
+        except Exception as error:  # A person wrote it: what we did not foresee stops nothing either.
+            problems.append(Problem(file, f"it can't be used: {type(error).__name__}: {error}"))
+            continue
         tables[found.adapter.name] = found
     return Own(folder, tables, tuple(problems))

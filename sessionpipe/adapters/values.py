@@ -123,10 +123,20 @@ def _table(spec: dict[str, Any], where: str) -> Getter:
         getter = _record({name: value(item, where) for name, item in of.items()})
     else:
         getter = value(of, where)
-    steps = [make(spec.pop(name), where) for name, make in TRANSFORMS.items() if name in spec]
+    steps = [
+        make(_told(name, spec.pop(name), where), where) for name, make in TRANSFORMS.items() if name in spec
+    ]
     if spec:
         raise Mistake(f"{where}: {', '.join(spec)} is no transform")
     return _transformed(getter, steps, test)
+
+
+def _told(name: str, said: Any, where: str) -> Any:
+    """What a table says for a transform or a bound, where that is of the kind it takes."""
+    fits, kind = _TAKEN.get(name, (None, ""))
+    if fits is not None and not fits(said):
+        raise Mistake(f"{where}: {name} is {kind}")
+    return said
 
 
 def _transformed(getter: Getter, steps: list[Transform], test: Test | None) -> Getter:
@@ -275,13 +285,13 @@ def _matches(spec: Any, where: str) -> Test:
 
 
 def _above(spec: Any, where: str) -> Test:
-    asked = [(value(path, where), bound) for path, bound in spec.items()]
+    asked = [(value(path, where), _told("above", bound, where)) for path, bound in spec.items()]
     return lambda scope: all(_is_number(found := get(scope)) and found > bound for get, bound in asked)
 
 
 def _close(spec: Any, where: str) -> Test:
-    one, other = _values(spec["of"], where)
-    within = spec["within"]
+    one, other = _values(_told("of", spec["of"], where), where)
+    within = _told("within", spec["within"], where)
 
     def close(scope: Scope) -> bool:
         a, b = one(scope), other(scope)
@@ -304,6 +314,26 @@ _CONDITIONS: Mapping[str, Callable[[Any, str], Test]] = {
 
 def _is_number(found: Any) -> bool:
     return isinstance(found, (int, float)) and not isinstance(found, bool)
+
+
+def _is_text(said: Any) -> bool:
+    return isinstance(said, str)
+
+
+#: What of a person's own table would only fail once a payload comes: asked when it is compiled.
+_TAKEN: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    "at": (_is_text, "a path"),
+    "last": (lambda said: type(said) is int and said > 0, "how many characters, from 1"),
+    "find": (_is_text, "a pattern"),
+    "find_all": (_is_text, "a pattern"),
+    "starts": (lambda said: isinstance(said, list) and all(map(_is_text, said)), "a list of beginnings"),
+    "time": (lambda said: said in ("rfc3339", "uuid7"), "rfc3339 or uuid7"),
+    "scaled": (_is_number, "a number"),
+    "map": (lambda said: isinstance(said, dict), "a table of words"),
+    "above": (_is_number, "a number"),
+    "of": (lambda said: isinstance(said, list) and len(said) == 2, "two values"),
+    "within": (_is_number, "a number"),
+}
 
 
 # The transforms. Each is made from what the table says and turns one value into another, or None.

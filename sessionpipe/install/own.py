@@ -55,11 +55,23 @@ def mistake(table: Mapping[str, Any], keys: Mapping[str, Any]) -> str | None:
 
 
 def tried(target: Any) -> str | None:
-    """Why a target that looks right still does not work; None when it does."""
+    """Why a target that looks right still does not work; None when it does.
+
+    It is put into an empty file and taken out again: entries that are not known again as ours would be added
+    once more with each installation, and stay for ever.
+    """
+    from sessionpipe.install.entries import Memory, is_empty, look, merge, strip
+
+    launcher, memory = Path("/bin/sessionpipe-hook"), Memory()
     try:
-        target.entries(Path("/launcher"))
         target.files({"HOME": os.devnull})
-        target.ats, target.reads, target.allowed, target.note  # noqa: B018  # each reads its key
+        target.instead(Path("/settings.json"))
+        target.allowed, target.note  # noqa: B018  # each reads its key
+        written = merge("", target, launcher, memory)
+        if target.events and look(written, target, launcher) != "installed":
+            return "install.entry: nothing in it is {command} alone, so the hooks would not be known as ours"
+        if not is_empty(strip(written, target, memory)):
+            return "install.entry: what is written by it can't be taken out again"
     except Exception as error:
         return f"install: {type(error).__name__}: {error}"
     return None

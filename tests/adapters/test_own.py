@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import copy
+import json
 import os
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sessionpipe import ownfiles
 from sessionpipe.adapters import Refused, map_hook, registry
+from sessionpipe.adapters.engine import compile_adapter
 from sessionpipe.adapters.own import parse
 from sessionpipe.adapters.values import Mistake
 from sessionpipe.install.own import mistake, tried
@@ -52,6 +57,7 @@ def test_a_table_like_the_shipped_ones_is_one() -> None:
         ("acme.toml", ACME.replace("=startup", "$env.AWS_SECRET"), "no AWS_SECRET; it hands on CODEX_HOME, HOME"),
         ("acme.toml", ACME + '[hook]\nenvironment = ["PATH"]', "hands on no PATH"),
         ("acme.toml", ACME + '[hook]\nenvironment = "HOME"', "is a list of names"),
+        ("acme.toml", 'hook = "HOME"' + ACME, "hook is a table"),
         (
             "acme.toml",
             ACME.replace('"=startup"', "{ from = \"x\", find = '(a+)+b' }"),
@@ -79,6 +85,96 @@ def test_the_guides_example_is_one() -> None:
 
 def test_a_variable_that_the_hook_hands_on_may_be_read() -> None:
     assert read(ACME.replace('"sid"', '["sid", "$env.CODEX_HOME"]') + '[hook]\nenvironment = ["CODEX_HOME"]')
+
+
+EVERYTHING = """
+version = "v"
+at = { from = "when", time = "rfc3339" }
+ignore = ["Hum"]
+
+[claim]
+has = ["sid"]
+
+[[claim.foreign]]
+harness = "codex"
+when = { matches = { kind = "x" } }
+[[claim.foreign]]
+harness = "codex"
+when = { above = { n = 30 } }
+[[claim.foreign]]
+harness = "codex"
+when = { close = { of = ["n", "m"], within = 3 } }
+
+[session]
+id = "sid"
+cwd = { from = "folder", local = true }
+
+[fields]
+tool = "tool.name"
+input = { from = "tool.arguments", json = true, at = "a.b" }
+
+[ask]
+without = ["description"]
+
+[transcript]
+path = "file"
+
+[events.Tool]
+standing = "documented"
+also = ["ToolToo"]
+emit = [{ type = "tool.ended", ok = { from = "word", map = { a = true, "*" = false } }, ms = { from = "n", scaled = 10 } }]
+
+[events.Begin]
+standing = "documented"
+payload = "stdin"
+emit = [
+  { type = "session.started", source = { from = "word", last = 7, find = "([a-z]+)" } },
+  { type = "turn.started", injected = { from = "word", starts = ["a"] }, when = { is = { word = "a" } }, memo = { prompt = "word" } },
+  { type = "turn.ended", reason = "=stop", background = { count = "list", only = { has = "x" }, not = { holds = { y = 1 } }, except = { id = "n" } } },
+  { type = "files.changed", paths = { from = "word", find_all = "[a-z]+" }, unless = { lacks = "word" } },
+  { type = "limits.observed", windows = { all = [{ record = { name = "word", used_percent = "n", resets_at = { from = "n", moment = true } } }] } },
+]
+"""  # noqa: E501
+ODD: tuple[Any, ...] = (3, 1.5, "word", "a..b", [], [1], [[]], {}, {"a": 1})
+
+
+def odd_tables(table: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """``table`` with something odd in the place of everything in it, one place at a time."""
+    for place in places(table):
+        for odd in ODD:
+            changed = copy.deepcopy(table)
+            inner: Any = changed
+            for key in place[:-1]:
+                inner = inner[key]
+            inner[place[-1]] = odd
+            yield f"{odd!r} in {place}", changed
+
+
+def places(inner: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    for key, value in inner.items() if isinstance(inner, dict) else enumerate(inner):
+        yield (*place, key)
+        if isinstance(value, (dict, list)):
+            yield from places(value, (*place, key))
+
+
+def test_whatever_a_person_writes_is_a_mistake_or_works() -> None:
+    payload = {"sid": "s", "n": 31, "m": 30, "word": "a", "list": [{"x": 1, "y": [1]}], "kind": "k"}
+    payload |= {"tool": {"name": "Sh", "arguments": '{"a": {"b": {"command": "ls"}}}'}}
+    data = json.dumps(payload).encode()
+    failed = []
+    for what, table in odd_tables(tomllib.loads('harness = "acme"' + EVERYTHING)):
+        try:
+            adapter = compile_adapter("acme", table)
+        except Mistake:
+            continue
+        for event in adapter.events:
+            try:
+                adapter.map(event, data, args=(), env={}, cwd="/w", at_ms=1, partial=False)
+            except Refused:
+                continue
+            except Exception as error:
+                failed.append(f"{what}: {error!r}")
+    assert failed == []
 
 
 class TestFolder:
@@ -118,6 +214,15 @@ class TestFolder:
         registry.refresh()
         with pytest.raises(Refused, match="no adapter has this harness's name"):
             self.begins()
+
+    def test_one_that_is_nested_beyond_reason_stops_no_other(self, folder: Path) -> None:
+        (folder / "acme.toml").write_text(ACME)
+        (folder / "deep.toml").write_text(
+            ACME.replace('"acme"', '"deep"') + "[install." + "a." * 1000 + "a]\n"
+        )
+        found = registry.refresh()
+        assert list(found.tables) == ["acme"]
+        assert [problem.file for problem in found.problems] == ["deep.toml"]
 
     def test_one_that_is_refused_stops_no_other(self, folder: Path) -> None:
         (folder / "acme.toml").write_text(ACME)

@@ -51,3 +51,21 @@ def test_what_it_may_not_say_is_refused_with_its_place(change: dict[str, Any], r
 def test_what_looks_right_and_does_not_work_is_refused_too() -> None:
     found = tried(Target("acme", ("Begin",), {**PLACE, "timeouts": 3}))
     assert found is not None and found.startswith("install: ")
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"entry": {"command": "run {command}"}}, "install.entry: nothing in it is {command} alone"),
+        ({"entry": {"name": "{event}"}}, "install.entry: nothing in it is {command} alone"),
+        ({"entry": {"command": "{command}", "odd": float("nan")}}, "install: "),
+        ({"beside": "version"}, "install: "),
+        ({"at": [3]}, "install: "),
+        ({"at": ["version"], "beside": {"version": 1}}, "install: "),
+        ({"unless_beside": 3}, "install: "),
+        ({"unless_beside": "../other.json"}, "install: "),
+    ],
+)
+def test_what_would_not_come_out_again_is_not_written(change: dict[str, Any], reason: str) -> None:
+    found = tried(Target("acme", ("Begin",), {**PLACE, **change}))
+    assert found is not None and found.startswith(reason)
