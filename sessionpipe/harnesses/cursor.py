@@ -6,8 +6,10 @@ whatever has to have a time gets its hook's, or the file's.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -102,14 +104,22 @@ def transcript(draft: Draft, context: Context, files: Files) -> str | None:
     if not context.home or not re.fullmatch(_ID, name):
         return None
     projects = f"{context.home}/.cursor/projects"
-    for slug in slugs(draft["session"].get("cwd") or ""):
+    likely = slugs(draft["session"].get("cwd") or "")
+    for slug in chain(likely, _folders(projects)):
         for place in (f"{name}/{name}.jsonl", f"{name}.jsonl"):
             path = f"{projects}/{slug}/agent-transcripts/{place}"
             if opened := files.open(path):
                 with opened:
                     return path
-    found = next(_transcripts(projects, re.escape(name), 0), None)
-    return str(found.path) if found else None
+    return None
+
+
+def _folders(projects: str) -> Iterator[str]:
+    # Their conversations are not listed: there may be thousands, and this is asked at every turn's end.
+    try:
+        yield from sorted(os.listdir(projects))  # noqa: PTH208
+    except OSError:
+        return
 
 
 def slugs(cwd: str) -> list[str]:
@@ -119,11 +129,6 @@ def slugs(cwd: str) -> list[str]:
     plain = re.sub(r"[^A-Za-z0-9]", "-", path.encode("ascii", "ignore").decode())
     narrow = re.sub(r"-+", "-", plain)
     return list(dict.fromkeys(slug for slug in (plain.strip("-"), narrow.strip("-"), plain) if slug))
-
-
-def _transcripts(projects: str, name: str, since_ms: int) -> Iterator[Any]:
-    yield from listed(projects, ".+", "agent-transcripts", name, rf"{name}\.jsonl", since_ms=since_ms)
-    yield from listed(projects, ".+", "agent-transcripts", rf"{name}\.jsonl", since_ms=since_ms)
 
 
 # --- facts ----------------------------------------------------------------------------------------
@@ -189,7 +194,11 @@ def history(context: Context, since_ms: int, files: Files) -> Iterator[Past]:
     if not context.home:
         return
     seen: set[str] = set()
-    for path, changed_ms in _transcripts(f"{context.home}/.cursor/projects", _ID, since_ms):
+    levels = (f"{context.home}/.cursor/projects", ".+", "agent-transcripts")
+    for path, changed_ms in chain(
+        listed(*levels, _ID, rf"{_ID}\.jsonl", since_ms=since_ms),
+        listed(*levels, rf"{_ID}\.jsonl", since_ms=since_ms),
+    ):
         name = path.stem
         # A folder of that name may hold its subagents', too.
         if name in seen or path.parent.name not in ("agent-transcripts", name):
