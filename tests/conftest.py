@@ -59,14 +59,14 @@ def _nobodys_home(
 ) -> None:
     """No test sees, or writes into, the home and the settings of the person who runs it.
 
-    They are below the folder that a test takes. One of pure things is spared the making of one, thousands of
-    times over: it has a place of its own where they would be.
+    They are below the folder that a test takes (tmp_path); the others, thousands, are spared what pytest does
+    to make one.
     """
     if "tmp_path" in request.fixturenames:
         root = request.getfixturevalue("tmp_path")
-        (root / "home").mkdir()
     else:
         root = tmp_path_factory.getbasetemp() / "nobody" / str(next(_number))
+    (root / "home").mkdir(parents=True)
     monkeypatch.setenv("HOME", str(root / "home"))
     monkeypatch.setenv("SESSIONPIPE_STATE_DIR", str(root / "state"))
     monkeypatch.setenv("SESSIONPIPE_CONFIG_DIR", str(root / "config"))
