@@ -213,7 +213,7 @@ def _first_ask(opened: Opened) -> str | None:
     A forked session begins with a copy of its parent, whose answers name the session they were given in.
     """
     asked = None
-    for line in jsonl.forward(opened):
+    for line in jsonl.forward(opened, within=_HEAD):
         if line.end > _HEAD:
             return asked
         record = jsonl.decode(line.data, DECODER)
@@ -285,7 +285,7 @@ def _past(transcript: Path, files: Files) -> Past | None:
 
 def _place(opened: Opened) -> dict[str, str]:
     """Where a session began: ``cwd`` and ``branch``, of the first record that says it."""
-    for line in jsonl.forward(opened):
+    for line in jsonl.forward(opened, within=_HEAD):
         record = jsonl.decode(line.data, DECODER) if b'"cwd"' in line.data else None
         if record and isinstance(record.cwd, str) and os.path.isabs(record.cwd):  # noqa: PTH117
             # A detached HEAD is called so.

@@ -121,7 +121,7 @@ def read_head(opened: Opened) -> Head:
     version, start = string(meta.get("cli_version")), own(opened)
     if start is None:
         return Head(version, None, is_whole=True)
-    for line in jsonl.forward(opened, start):
+    for line in jsonl.forward(opened, start, within=HEAD):
         if line.end - start > HEAD:
             return Head(version, None, is_whole=False)
         read = jsonl.decode(line.data, DECODER)
@@ -221,7 +221,7 @@ def _past(rollout: Path, context: Context, files: Files) -> Past | None:
 def _model(opened: Opened) -> str | None:
     """The model of the thread's first turn, if that is near its beginning."""
     start = own(opened) or 0
-    for line in jsonl.forward(opened, start):
+    for line in jsonl.forward(opened, start, within=HEAD):
         read = jsonl.decode(line.data, DECODER) if b'"turn_context"' in line.data else None
         if read and read.type == "turn_context" and isinstance(read.payload, dict):
             return string(read.payload.get("model"))

@@ -186,7 +186,7 @@ def _message(line: Line, told: str, ms: int | None) -> Iterator[Step]:
 def _meaning(opened: Opened) -> Meaning:
     """The lines' meaning by the generation that began the file, or began to tell of messages in it."""
     found = MESSAGES
-    for line in jsonl.forward(opened):
+    for line in jsonl.forward(opened, within=HEAD):
         read = jsonl.decode(line.data, DECODER)
         if line.end > HEAD or (read and read.ordinal is not None):
             break
@@ -205,19 +205,15 @@ _THREADS = ("thread_id", "conversation_id", "session_id")
 
 def header(opened: Opened) -> dict[str, Any]:
     """The ``session_meta`` that a rollout begins with; empty when it doesn't."""
-    first = _first(opened)
+    first = jsonl.first(opened)
     read = jsonl.decode(first.data, DECODER) if first else None
     meta = read.payload if read and read.type == "session_meta" else None
     return meta if isinstance(meta, dict) else {}
 
 
-def _first(opened: Opened) -> jsonl.Line | None:
-    return next(iter(jsonl.forward(opened)), None)
-
-
 def own(opened: Opened) -> int | None:
     """Where a thread's own lines begin, behind what it copied of its parent; None while that is not written."""
-    if _first(opened) is None:
+    if jsonl.first(opened) is None:
         return None
     meta = header(opened)
     thread = meta.get("id")

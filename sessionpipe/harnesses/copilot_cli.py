@@ -148,7 +148,7 @@ class Head(NamedTuple):
 
 def _read_head(opened: Opened) -> Head | None:
     """Of the first record, which alone has all of it; None until that is written."""
-    first = next(iter(jsonl.forward(opened)), None)
+    first = jsonl.first(opened)
     record = jsonl.decode(first.data, _RECORDS) if first else None
     if record is None or record.type != "session.start":
         return None

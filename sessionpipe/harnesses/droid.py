@@ -171,7 +171,7 @@ def history(context: Context, since_ms: int, files: Files) -> Iterator[Past]:
 
 def _folder(opened: Opened) -> str | None:
     """The folder a session started in, as its first record says."""
-    first = next(iter(jsonl.forward(opened)), None)
+    first = jsonl.first(opened)
     record = jsonl.decode(first.data, _RECORDS) if first else None
     cwd = record.cwd if record and record.type == "session_start" else None
     return cwd if isinstance(cwd, str) and os.path.isabs(cwd) else None  # noqa: PTH117

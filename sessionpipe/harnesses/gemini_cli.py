@@ -97,7 +97,7 @@ def read_head(opened: Opened) -> Head:
     """A chat's beginning, in its first MiB."""
     session_id, kind, started, first, folder = None, None, None, None, None
     history, whole = History(), True
-    for line in jsonl.forward(opened):
+    for line in jsonl.forward(opened, within=_HEAD):
         if line.end > _HEAD:
             whole = False
             break

@@ -116,7 +116,7 @@ def glimpse(opened: Opened, format: Format) -> Glimpse | None:
     whole = opened.size - own <= _WHOLE
     times = _Times(format.meaning(opened))
     talk = Conversation(times, own)
-    for line in jsonl.forward(opened, own):
+    for line in jsonl.forward(opened, own, within=None if whole else _HEAD):
         talk.feed(line)
         if not whole and line.end - own > _HEAD:
             break

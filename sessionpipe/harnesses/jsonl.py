@@ -36,14 +36,19 @@ class Line(NamedTuple):
     data: bytes
 
 
-def forward(opened: Source, start: int = 0, longest: int | None = None) -> Iterator[Line]:
+def forward(
+    opened: Source, start: int = 0, longest: int | None = None, *, within: int | None = None
+) -> Iterator[Line]:
     """The complete lines from ``start``, which must be where a line starts.
 
     ``longest``: the bytes of the longest line that is not yielded empty, :data:`MAX_LINE` unless given.
+    ``within``: who wants the lines that begin in so many bytes and no others says so, and then a line that
+    never ends is not looked through for its end either.
     """
     longest = MAX_LINE if longest is None else longest
     offset, held = start, bytearray()
-    while block := opened.read_at(offset, _BLOCK):
+    enough = None if within is None else start + within + longest
+    while (enough is None or offset < enough) and (block := opened.read_at(offset, _BLOCK)):
         at = 0
         while (newline := block.find(b"\n", at)) >= 0:
             end = offset + newline + 1
@@ -55,6 +60,11 @@ def forward(opened: Source, start: int = 0, longest: int | None = None) -> Itera
         held += block[at:]
         if offset - start > longest:
             held.clear()
+
+
+def first(opened: Source) -> Line | None:
+    """The first line, if it is complete."""
+    return next(forward(opened, within=0), None)
 
 
 def backward(opened: Source, budget: int) -> Iterator[Line]:

@@ -114,7 +114,7 @@ def _file(draft: Draft, files: Files) -> Path | None:
 def read_head(opened: Opened) -> Head | None:
     """The first 512 KiB of a session file; None when it isn't one."""
     head: Head | None = None
-    for line in jsonl.forward(opened):
+    for line in jsonl.forward(opened, within=_HEAD):
         if line.end > _HEAD:
             return head._replace(is_whole=False) if head else None
         entry = read_record(line.data)
@@ -190,7 +190,7 @@ def read_past(opened: Opened) -> Past | None:
     born = first = last = None
     turns, asked_first = 0, None
     whole = opened.size <= _COUNTED
-    for line in jsonl.forward(opened):
+    for line in jsonl.forward(opened, within=None if whole else _HEAD):
         entry = read_record(line.data)
         if entry is None:
             continue

@@ -105,7 +105,9 @@ def read_id(opened: Opened) -> str | None:
     record = read_record(line) if end else None
     # A header is short; only for a longer one, or what may stand before it, are more lines looked at.
     more = (
-        (read_record(each.data) for each in jsonl.forward(opened, longest=MAX_LINE)) if record is None else ()
+        (read_record(each.data) for each in jsonl.forward(opened, longest=MAX_LINE, within=_HEADER))
+        if record is None
+        else ()
     )
     record = record or next((found for found in more if found), None)
     is_header = record is not None and record.type == "session" and isinstance(record.id, str)

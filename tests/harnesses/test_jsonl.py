@@ -118,3 +118,32 @@ def test_no_bytes_raise(data: bytes) -> None:
 )
 def test_a_time_is_read_to_the_millisecond(timestamp: object, ms: int | None) -> None:
     assert jsonl.epoch_ms(timestamp) == ms
+
+
+class Endless:
+    """A file of one line whose end is nowhere near, behind a short one or not; it knows what was read of it."""
+
+    size = 8 << 30
+
+    def __init__(self, before: bytes) -> None:
+        self.before, self.farthest = before, 0
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        self.farthest = max(self.farthest, offset + length)
+        return self.before[offset : offset + length].ljust(length, b"x")
+
+
+@pytest.mark.parametrize("before", [b"", b"{}\n"])
+def test_who_wants_the_beginning_does_not_look_for_the_end_of_an_endless_line(before: bytes) -> None:
+    source = Endless(before)
+    for line in jsonl.forward(source, within=1 << 20, longest=1 << 20):
+        assert line.data == b"{}"
+    assert source.farthest < 3 << 20
+    jsonl.first(source)
+    assert source.farthest < jsonl.MAX_LINE + (1 << 20)
+
+
+def test_a_line_that_begins_in_what_is_wanted_is_whole(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"a\n" + b"b" * 1000 + b"\n")
+    with reading(tmp_path / "file") as opened:
+        assert [line.data for line in jsonl.forward(opened, within=10)] == [b"a", b"b" * 1000]
