@@ -22,6 +22,8 @@ from sessionpipe.install.leftalone import LeftAlone, NoFile
 
 MAX_BYTES = 16 * 1024 * 1024
 
+_CHANGED = "it changed while we were at it; try again"
+
 
 @dataclass(frozen=True)
 class Snapshot:
@@ -74,7 +76,7 @@ def write(seen: Snapshot, data: bytes) -> None:
     if seen.info is None or seen.data is None:
         raise ValueError("there is no file to replace; create it")
     if read(seen.path).data != seen.data:
-        raise LeftAlone("it changed while we were at it; try again")
+        raise LeftAlone(_CHANGED)
     try:
         if seen.info.st_nlink > 1 or not _replace_like(seen.real, data, seen.info):
             _overwrite(seen.real, data, seen.data)
@@ -105,7 +107,7 @@ def delete(seen: Snapshot) -> None:
     """Delete the file that ``seen`` saw; raises :class:`LeftAlone`."""
     check_writable(seen)
     if read(seen.path).data != seen.data:
-        raise LeftAlone("it changed while we were at it; try again")
+        raise LeftAlone(_CHANGED)
     try:
         seen.path.unlink()
     except OSError as error:
@@ -136,7 +138,7 @@ def check_writable(seen: Snapshot) -> None:
     if seen.info is None:
         return
     if not seen.info.st_mode & 0o222 or not os.access(seen.real, os.W_OK):
-        raise LeftAlone("it is read-only")
+        raise LeftAlone("it is read-only" if os.path.lexists(seen.real) else _CHANGED)
     folder = seen.real.parent
     if not folder.stat().st_mode & 0o222 or not os.access(folder, os.W_OK):
         raise LeftAlone("its folder is read-only")

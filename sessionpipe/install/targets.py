@@ -40,6 +40,7 @@ for ``entries``:
 ``strict``      what members of anybody's entries must be: a ``whole`` number (of 32 bits), or one of some
                 words. Any other disables the whole file.
 ``own``         true for a file that is ours by its name, and goes when nothing but ours was in it.
+``trust``       ``codex`` where the person must trust each entry first, as Codex keeps account of it.
 
 for ``file``:
 

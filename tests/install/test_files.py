@@ -117,6 +117,18 @@ def test_a_file_that_changed_since_it_was_read_is_left_alone(file: Path) -> None
     assert file.read_bytes() == b"by another"
 
 
+@pytest.mark.parametrize("what", ["file", "folder"])
+def test_a_file_that_went_since_it_was_read_is_no_read_only_one(file: Path, what: str) -> None:
+    seen = files.read(file)
+    file.unlink()
+    if what == "folder":
+        file.parent.rmdir()
+    for change in (lambda: files.write(seen, b"after"), lambda: files.delete(seen)):
+        with pytest.raises(LeftAlone, match="it changed while we were at it"):
+            change()
+    assert not file.exists()
+
+
 def test_what_the_person_made_read_only_is_left_alone_even_by_root(file: Path) -> None:
     file.chmod(0o444)
     with pytest.raises(LeftAlone, match="it is read-only"):
