@@ -8,6 +8,7 @@ not restore, is written in place instead, because a rename would part it from th
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import secrets
@@ -66,8 +67,11 @@ def read(path: Path) -> Snapshot:
         raise NoFile("it is a link to a file that does not exist") from None
     except IsADirectoryError:
         raise NoFile("it is a folder") from None
-    except (OSError, RuntimeError) as error:  # RuntimeError: links that lead in a circle, before 3.13
-        raise LeftAlone(f"it cannot be read ({_reason(error)})") from None
+    except (OSError, RuntimeError) as error:
+        # Links that lead in a circle: a RuntimeError before Python 3.13.
+        if isinstance(error, RuntimeError) or error.errno == errno.ELOOP:
+            raise NoFile("it cannot be read (its links lead in a circle)") from None
+        raise LeftAlone(f"it cannot be read ({error.strerror})") from None
 
 
 def write(seen: Snapshot, data: bytes) -> None:
@@ -81,7 +85,7 @@ def write(seen: Snapshot, data: bytes) -> None:
         if seen.info.st_nlink > 1 or not _replace_like(seen.real, data, seen.info):
             _overwrite(seen.real, data, seen.data)
     except OSError as error:
-        raise LeftAlone(f"it cannot be written ({_reason(error)})") from None
+        raise LeftAlone(f"it cannot be written ({error.strerror})") from None
 
 
 def missing_folders(path: Path) -> list[Path]:
@@ -100,7 +104,7 @@ def create(path: Path, data: bytes) -> None:
         replace(path, data, mode=0o600)
     except OSError as error:
         remove_folders(made)
-        raise LeftAlone(f"it cannot be created ({_reason(error)})") from None
+        raise LeftAlone(f"it cannot be created ({error.strerror})") from None
 
 
 def delete(seen: Snapshot) -> None:
@@ -111,7 +115,7 @@ def delete(seen: Snapshot) -> None:
     try:
         seen.path.unlink()
     except OSError as error:
-        raise LeftAlone(f"it cannot be deleted ({_reason(error)})") from None
+        raise LeftAlone(f"it cannot be deleted ({error.strerror})") from None
 
 
 def remove_folders(folders: list[Path]) -> None:
@@ -135,13 +139,17 @@ def sweep(path: Path) -> None:
 
 def check_writable(seen: Snapshot) -> None:
     """Raise :class:`LeftAlone` for what the person has made read-only, even where root could write."""
-    if seen.info is None:
-        return
-    if not seen.info.st_mode & 0o222 or not os.access(seen.real, os.W_OK):
+    if seen.info is not None and not _writable(seen.real):
         raise LeftAlone("it is read-only" if os.path.lexists(seen.real) else _CHANGED)
-    folder = seen.real.parent
-    if not folder.stat().st_mode & 0o222 or not os.access(folder, os.W_OK):
+    folder = next(parent for parent in seen.real.parents if os.path.lexists(parent))
+    if not folder.is_dir():
+        raise LeftAlone(f"{folder.name} is no folder")
+    if not _writable(folder):
         raise LeftAlone("its folder is read-only")
+
+
+def _writable(path: Path) -> bool:
+    return os.access(path, os.W_OK) and bool(path.stat().st_mode & 0o222)
 
 
 def replace(path: Path, data: bytes, *, mode: int) -> None:
@@ -222,10 +230,6 @@ def _write_at_start(file: FileIO, data: bytes) -> None:
     rest = memoryview(data)
     while rest:
         rest = rest[file.write(rest) :]
-
-
-def _reason(error: Exception) -> str:
-    return getattr(error, "strerror", None) or "its links lead in a circle"
 
 
 __all__ = [

@@ -328,12 +328,14 @@ def test_a_file_that_became_unreadable_with_ours_in_it_is_left_alone_and_keeps_t
     assert person.state.launcher.exists()
 
 
-@pytest.mark.parametrize("what", ["dangling link", "folder", "fifo"])
+@pytest.mark.parametrize("what", ["dangling link", "circle", "folder", "fifo"])
 def test_what_can_hold_nothing_of_ours_is_no_matter_for_uninstall(person: Person, what: str) -> None:
     person.has(person.claude)
     settings = person.claude / "settings.json"
     if what == "dangling link":
         settings.symlink_to("/nowhere/settings.json")
+    elif what == "circle":
+        settings.symlink_to("settings.json")
     elif what == "folder":
         settings.mkdir()
     else:
@@ -368,6 +370,23 @@ def test_what_is_read_only_is_left_alone(person: Person, name: str) -> None:
     assert "read-only" in report.why
     assert states == {"claude-code": [f"left alone: {report.why}"]}
     assert settings.read_text() == "{}"
+
+
+@pytest.mark.parametrize("made", ["read-only", "a file"])
+def test_where_no_file_can_be_made_none_is_and_a_dry_run_says_so_too(person: Person, made: str) -> None:
+    folder = person.pi / "extensions"
+    person.has(person.pi)
+    if made == "a file":
+        folder.touch()
+    else:
+        folder.mkdir(0o555)
+    dry = person.install("pi", dry_run=True)
+    (report,) = person.install("pi")
+    assert dry == [report]
+    assert report.did == "left alone"
+    assert person.states() == {"pi": [f"left alone: {report.why}"]}
+    assert did(person.uninstall()) == [("sessionpipe", "deleted")]
+    folder.chmod(0o755)
 
 
 def test_a_linked_settings_file_stays_a_link(person: Person) -> None:
