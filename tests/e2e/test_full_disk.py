@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -235,12 +236,17 @@ class TestFileSink:
         self, bed: Bed, small: Disk
     ) -> None:
         events = self.recorded(bed)
-        assert bed.run("flush", patience=0.3) == 1
-        assert "not delivered" in bed.said()
+
+        def reason() -> Any:
+            """Why the sink waits; None while none of the flushes has come to it."""
+            assert bed.run("flush", patience=0.3) == 1
+            assert "not delivered" in bed.said()
+            (sink,) = json.loads(bed.finish("status", "--json"))["sinks"]
+            return sink["reason"]
+
+        assert "No space left on device" in wait_for(reason, "a write that fails")
         held = keys(lines(bed.out))
         assert held == events[: len(held)]
-        (sink,) = json.loads(bed.finish("status", "--json"))["sinks"]
-        assert "No space left on device" in sink["reason"]
         small.option("size=2m")
         bed.finish("flush")
         assert keys(lines(bed.out)) == events
@@ -261,8 +267,12 @@ class TestFileSink:
         bed.out.touch()
         small.option("size=2m,ro")
         events = self.recorded(bed)
-        assert bed.run("flush", patience=0.3) == 1
-        assert "Read-only file system" in bed.said()
+
+        def said() -> bool:
+            assert bed.run("flush", patience=0.3) == 1
+            return "Read-only file system" in bed.said()
+
+        wait_for(said, "a write that fails")
         small.option("rw")
         bed.finish("flush")
         assert keys(lines(bed.out)) == events
