@@ -65,7 +65,7 @@ def test_sixty_four_hooks_at_once_give_sixty_four_results_by_one_worker(machine:
 
 
 def test_killed_at_random_during_a_burst_every_job_is_recorded_exactly_once(machine: Machine) -> None:
-    calls = [f"toolu_{number}" for number in range(500)]
+    calls: list[str] = []
     random_ = random.Random(7)
     over = threading.Event()
     kills = 0
@@ -79,11 +79,13 @@ def test_killed_at_random_during_a_burst_every_job_is_recorded_exactly_once(mach
     killer.start()
     try:
         with ThreadPoolExecutor(4) as pool:
-            list(pool.map(lambda call: machine.hook("claude-code", "PostToolUse", tool(call)), calls))
+            while len(calls) < 150 or kills < 5:
+                more = [f"toolu_{number}" for number in range(len(calls), len(calls) + 50)]
+                calls += more
+                list(pool.map(lambda call: machine.hook("claude-code", "PostToolUse", tool(call)), more))
     finally:
         over.set()
         killer.join()
-    assert kills > 3
     machine.sessionpipe("flush")
     assert_exactly_once(machine, calls)
 
