@@ -83,7 +83,7 @@ def read(body: bytes, *, max_events: int, max_tier: int) -> Batch:
     batch = Batch([], [])
     for piece in pieces:
         try:
-            batch.events.append(_event(bytes(piece)))
+            batch.events.append(_allowed(_event(bytes(piece))))
         except ValueError as error:
             batch.rejected.append((_id(bytes(piece)), str(error)[:_LONGEST_REASON]))
     if any(event.tier > max_tier for event in batch.events):
@@ -130,9 +130,6 @@ def _event(raw: bytes) -> Event:
         raise ValueError("invalid: session.id")
     if type(seq) is not int or not 0 <= seq <= _MOST_SEQ:
         raise ValueError("invalid: session.seq")
-    row = VOCABULARY.get(said.type)
-    if said.tier < (3 if said.type == "native" else row.tier if row else 0):
-        raise ValueError("tier_type")
     version = said.harness.get("version")
     return Event(
         id=said.id,
@@ -149,9 +146,24 @@ def _event(raw: bytes) -> Event:
     )
 
 
+def _allowed(event: Event) -> Event:
+    """``event``, unless its type carries more than its tier."""
+    row = VOCABULARY.get(event.type)
+    if event.tier < (3 if event.type == "native" else row.tier if row else 0):
+        raise ValueError("tier_type")
+    return event
+
+
 def stored(raw: bytes) -> Event:
-    """An event that was taken once, from its JSON."""
+    """An event that was taken once, from its JSON; it stays one whatever the vocabulary has learnt since."""
     return _event(raw)
+
+
+def hushed(body: str) -> str:
+    """The JSON of a ``turn.progress`` without what was said in it: whose it was is left."""
+    event = json.loads(body)
+    event["data"] = {name: value for name, value in event["data"].items() if name in ("turn", "agent_id")}
+    return json.dumps(event, ensure_ascii=False)
 
 
 def moment(time: str) -> int:

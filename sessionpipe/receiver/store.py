@@ -52,14 +52,15 @@ CREATE INDEX sessions_short ON sessions (short);
 CREATE INDEX sessions_open ON sessions (last_ms) WHERE open;
 CREATE INDEX sessions_stale ON sessions (key) WHERE stale;
 CREATE TABLE events (
-  session  INTEGER NOT NULL REFERENCES sessions,
-  seq      INTEGER NOT NULL,
-  type     TEXT NOT NULL,
-  heard_ms INTEGER NOT NULL,
-  body     TEXT,              -- as it came; NULL for a turn.progress that has been overtaken
+  session   INTEGER NOT NULL REFERENCES sessions,
+  seq       INTEGER NOT NULL,
+  type      TEXT NOT NULL,
+  heard_ms  INTEGER NOT NULL,
+  body      TEXT NOT NULL,              -- as it came; of one that was overtaken, without what it said
+  overtaken INTEGER NOT NULL DEFAULT 0, -- a turn.progress that is the latest no more, and not to be read
   UNIQUE (session, seq)
 );
-CREATE INDEX events_progress ON events (session, seq) WHERE type = 'turn.progress' AND body IS NOT NULL;
+CREATE INDEX events_progress ON events (session, seq) WHERE type = 'turn.progress' AND NOT overtaken;
 CREATE TABLE forgotten (
   name     BLOB PRIMARY KEY,  -- a hash of the session's, which keeps not even that
   seq      INTEGER NOT NULL,  -- up to here everything is gone, and stays so
@@ -181,8 +182,7 @@ class Store:
 
                 def told(key: int = key, block: dict[str, Any] = block) -> Iterator[tuple[Event, int]]:
                     rows = db.execute(
-                        "SELECT body, heard_ms FROM events WHERE session = ? AND body IS NOT NULL ORDER BY seq",
-                        (key,),
+                        "SELECT body, heard_ms FROM events WHERE session = ? ORDER BY seq", (key,)
                     )
                     for body, arrived_ms in rows:
                         event = incoming.stored(body.encode())
@@ -226,7 +226,7 @@ class Store:
         for where, values in (
             ("WHERE id = ? OR (harness = ? AND id = ?)", (said, harness, rest)),
             ("WHERE short >= ? AND short < ?", (said.lower(), said.lower() + "g")),
-            (f"WHERE instr(lower({_SEARCHED}), ?)", (said.lower(),)),
+            (f"WHERE instr(casefold({_SEARCHED}), ?)", (said.casefold(),)),
         ):
             if found := self._rows(f"{where} ORDER BY last_ms DESC LIMIT ?", (*values, most)):
                 return found
@@ -237,7 +237,7 @@ class Store:
         with self._read_lock:
             return self._reader.execute(
                 "SELECT seq, body, heard_ms FROM events"
-                " WHERE session = ? AND seq > ? AND body IS NOT NULL ORDER BY seq LIMIT ?",
+                " WHERE session = ? AND seq > ? AND NOT overtaken ORDER BY seq LIMIT ?",
                 (key, after, most),
             ).fetchall()
 
@@ -246,7 +246,7 @@ class Store:
         with self._read_lock:
             return self._reader.execute(
                 "SELECT seq, body, heard_ms FROM events"
-                " WHERE session = ? AND seq < ? AND body IS NOT NULL ORDER BY seq DESC LIMIT ?",
+                " WHERE session = ? AND seq < ? AND NOT overtaken ORDER BY seq DESC LIMIT ?",
                 (key, before, most),
             ).fetchall()[::-1]
 
@@ -378,11 +378,20 @@ def _save(
         ),
     )
     if not stale:
-        # A reading of a turn that runs, and no history: the latest is kept, and only while it does (§4).
+        _overtake(db, key, memory.progress.seq if memory.progress else -1)
+
+
+def _overtake(db: sqlite3.Connection, key: int, latest: int) -> None:
+    """Keep of what a session's turns said so far only the event ``latest``: a reading, and no history (§4)."""
+    rows = db.execute(
+        "SELECT seq, body FROM events WHERE session = ? AND type = 'turn.progress' AND NOT overtaken AND seq != ?",
+        (key, latest),
+    ).fetchall()
+    for seq, body in rows:
+        # What it says of its session stays: an event that comes late has all of them told once more.
         db.execute(
-            "UPDATE events SET body = NULL"
-            " WHERE session = ? AND type = 'turn.progress' AND body IS NOT NULL AND seq != ?",
-            (key, memory.progress.seq if memory.progress else -1),
+            "UPDATE events SET body = ?, overtaken = 1 WHERE session = ? AND seq = ?",
+            (incoming.hushed(body), key, seq),
         )
 
 
@@ -400,6 +409,8 @@ def _hash(harness: str, session: str) -> bytes:
 def _connect(path: Path) -> sqlite3.Connection:
     db = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
     db.execute("PRAGMA foreign_keys = ON")
+    # SQLite's own lower() knows no letters but those of English.
+    db.create_function("casefold", 1, str.casefold, deterministic=True)
     return db
 
 

@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sessionpipe.protocol.vocabulary import VOCABULARY
+from sessionpipe.receiver import incoming
 from sessionpipe.receiver.incoming import DEEPEST, Batch, Refused, read, stored
 from tests.receivers.served import event
 
@@ -161,3 +163,12 @@ def test_whatever_is_sent_is_taken_rejected_or_refused(events: list[Any]) -> Non
 def test_any_bytes_are_answered(body: bytes) -> None:
     with pytest.raises(Refused):
         read(body, max_events=50, max_tier=3)
+
+
+def test_what_was_taken_stays_an_event_when_its_type_is_given_a_tier_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (before,) = of(event("turn.later", 3, tier=0)).events
+    monkeypatch.setattr(incoming, "VOCABULARY", {"turn.later": VOCABULARY["turn.transcript"]})
+    assert of(event("turn.later", 3, tier=0)).rejected
+    assert incoming.stored(before.raw) == before

@@ -95,13 +95,16 @@ LIFE: list[Told] = [
 ]
 
 
-@given(st.randoms(use_true_random=False), st.integers(1, 4))
+@given(st.randoms(use_true_random=False), st.integers(1, 4), st.integers(0, len(LIFE) - 1))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_the_order_of_arrival_makes_no_difference(tmp_path: Path, random_: random.Random, size: int) -> None:
+def test_the_order_of_arrival_makes_no_difference(
+    tmp_path: Path, random_: random.Random, size: int, saying: int
+) -> None:
     events = taken(
         *(
             json.loads(e.raw)
-            | {"session": e.block | {"title": f"T{e.seq}", "branch": "b" if e.seq == 3 else ""}}
+            # What every event says of the session, and what one of them alone says.
+            | {"session": e.block | {"title": f"T{e.seq}", "branch": "b" if e.seq == saying else ""}}
             for e in story(*LIFE)
         )
     )
@@ -139,6 +142,20 @@ def test_of_a_turn_that_runs_the_latest_progress_is_kept_and_after_it_none(store
     store.take(events[8:], NOON)
     assert not {6, 7} & set(seqs(store))
     assert store.take(events, NOON)[:2] == (0, 10)
+
+
+def test_what_an_overtaken_progress_said_of_its_session_is_known_whatever_comes_late(
+    store: Store, tmp_path: Path
+) -> None:
+    word = "unmistakable-" + "word"
+    said = event("turn.progress", 2, turn=1, user=word, assistant=word, block={"title": "Told here alone"})
+    store.take(taken(event(seq=0), said, event("turn.progress", 3, turn=1, user="u", assistant="a")), NOON)
+    store.take(taken(event("files.changed", 1, paths=["a"])), NOON)
+    row = store.session("claude-code", "s-1")
+    assert row is not None and row.block["title"] == "Told here alone"
+    assert seqs(store) == [0, 1, 3]
+    store.close()
+    assert word.encode() not in everything(tmp_path / "receiver.db")
 
 
 # --- forgetting -----------------------------------------------------------------------------------
@@ -194,7 +211,7 @@ def test_a_session_is_found_by_all_it_may_be_called(store: Store) -> None:
             event(
                 harness="claude-code",
                 session="8c132906-8c3f-4814-870a-afc3d05e1d2e",
-                block={"title": "Fix the Thing"},
+                block={"title": "Fix the Äußeres Thing"},
             )
         ),
         NOON,
@@ -205,6 +222,8 @@ def test_a_session_is_found_by_all_it_may_be_called(store: Store) -> None:
         "58ab6602",
         "58AB",
         "fix the",
+        "äußeres THING",
+        "ÄUSSERES",
         "claude-code:8c132906-8c3f-4814-870a-afc3d05e1d2e",
     ):
         assert [row.id for row in store.find(said)] == ["8c132906-8c3f-4814-870a-afc3d05e1d2e"], said
