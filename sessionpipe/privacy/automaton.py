@@ -112,7 +112,7 @@ def signs(runs: Sequence[Sequence[Run]], gates: Sequence[str], instead: Signs) -
         if not free.acquire(blocking=False):
             return instead(piece)
         try:
-            signs: set[int] = set()
+            signs: list[int] = []
             for is_open, scans in steps:
                 found.clear()
                 is_open(piece, match)
@@ -121,8 +121,9 @@ def signs(runs: Sequence[Sequence[Run]], gates: Sequence[str], instead: Signs) -
                 for scan, back in scans:
                     found.clear()
                     scan(piece, match)
-                    signs.update([end - back for end in found])
-            return sorted(signs)
+                    if found:
+                        signs += [end - back for end in found]
+            return sorted(set(signs)) if signs else signs
         finally:
             free.release()
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from operator import le, lt
 from typing import NamedTuple
@@ -43,12 +43,16 @@ class Found(NamedTuple):
 
 
 class _Engine(NamedTuple):
-    #: Where the words of rules stand, the stems of names, and whether codes of a terminal do.
+    #: Where the words of rules stand, and the stems of names.
     places: Places
     #: Where signs stand that every text has, beside a long run.
     signs: Signs
     #: Whether a text that is not ASCII has one of the words that are not.
     has_foreign: Occurring
+    #: Whether a row of a text may go on in the next.
+    goes_on: Occurring
+    #: What ties a name at a place to its value.
+    tied: Callable[[str, int], ties.Tied | None]
     tables: shapes.Tables
     #: Which words are starts of tokens.
     starts: list[bool]
@@ -58,11 +62,12 @@ class _Engine(NamedTuple):
 def _engine() -> _Engine:
     tables = shapes.tables()
     stems = [Word(stem) for stem in load("secrets@1")["names"]["stems"]]
-    codes = [Word(sign, once=True) for sign in terminal.SIGNS]
     return _Engine(
-        prefilter.places([tables.words, stems, codes]),
+        prefilter.places([tables.words, stems]),
         prefilter.signs(shapes.RUNS, shapes.GATES),
         prefilter.gate("|".join(word for word, _ in tables.foreign)),
+        prefilter.gate(wrapped.GOES_ON),
+        ties.finder(),
         tables,
         [word.starts for word in tables.words],
     )
@@ -73,17 +78,19 @@ def find(text: str, near: Sequence[int] | None = None) -> Found:
     spans: list[Span] = []
     reached: list[Reach] = []
     hits: list[int] = []
-    if _scan(text, spans, reached, hits, near):
+    raw = _as_bytes(text)
+    _scan(text, raw, spans, reached, hits, near)
+    if terminal.is_coded(text):
         # A terminal's codes stick to a token or split it: look again without them.
         for view in terminal.views(text):
             seen: list[Span] = []
             beyond: list[Reach] = []
-            _scan(view.text, seen, beyond, [])
+            _scan(view.text, _as_bytes(view.text), seen, beyond, [])
             spans += map(view.place, seen)
             reached += ((*view.place((start, end)), own) for start, end, own in beyond)
     if not text.isascii() and _engine().has_foreign(text.encode("utf-8", "surrogatepass")):
         _foreign(text, spans)
-    if hits:
+    if hits and (_engine().goes_on(raw) or wrapped.has_boxes(text)):
         _wrapped(text, spans, sorted(hits))
     if not spans:
         return Found(spans, False)
@@ -95,7 +102,7 @@ def _wrapped(text: str, spans: list[Span], hits: list[int]) -> None:
     """Add to ``spans`` the secrets that go on over rows of ``text``."""
     for rows in wrapped.views(text, hits):
         seen: list[Span] = []
-        _scan(rows.text, seen, [], [])
+        _scan(rows.text, _as_bytes(rows.text), seen, [], [])
         for span in seen:
             parts = rows.parts(span)
             if parts and wrapped.goes_on(text, parts, spans):
@@ -162,17 +169,25 @@ def _inside(raw: bytes, at: int) -> bool:
     )
 
 
+def _as_bytes(text: str) -> bytes:
+    """``text``, a character a byte: places are the same in both."""
+    return text.encode("ascii", "replace")
+
+
 def _scan(
-    text: str, spans: list[Span], reached: list[Reach], hits: list[int], near: Sequence[int] | None = None
-) -> bool:
+    text: str,
+    raw: bytes,
+    spans: list[Span],
+    reached: list[Reach],
+    hits: list[int],
+    near: Sequence[int] | None = None,
+) -> None:
     """Add to ``spans`` the secrets of ``text``, in no promised order, to ``reached`` how far rules looked,
-    and to ``hits`` where begins what may go on in another row; return whether it has codes of a terminal."""
-    raw = text.encode("ascii", "replace")  # A character a byte: places are the same in both.
+    and to ``hits`` where begins what may go on in another row."""
     if len(raw) <= _LONG:
-        _, coded = _piece(text, raw, 0, len(raw), 0, (spans, reached, hits))
-        return coded
+        _look(text, raw, 0, 0, len(raw), 0, (spans, reached, hits))
+        return
     upto = 0
-    coded = False
     known: dict[tuple[str, int], _Seen] = {}
     for begin, end in _pieces(raw):
         if near is not None and bisect_left(near, begin - _REACH) == bisect_left(near, end + _REACH):
@@ -186,8 +201,7 @@ def _scan(
             continue
         found: list[Span] = []
         looked: list[Reach] = []
-        upto, has_codes = _piece(text, raw, begin, end, upto, (found, looked, hits))
-        coded = coded or has_codes
+        upto = _look(text, raw, max(0, begin - _OVER), begin, end, upto, (found, looked, hits))
         spans += found
         reached += looked
         if key and all(one[1] < end + _AROUND for one in (*found, *looked)):
@@ -196,7 +210,6 @@ def _scan(
                 [(start - begin, stop - begin, own) for start, stop, own in looked],
                 upto - begin,
             )
-    return coded
 
 
 class _Seen(NamedTuple):
@@ -219,27 +232,28 @@ def _pieces(raw: bytes) -> Iterator[Span]:
     yield begin, length
 
 
-def _piece(
+def _look(
     text: str,
     raw: bytes,
+    first: int,
     begin: int,
     end: int,
     upto: int,
     found: tuple[list[Span], list[Reach], list[int]],
-) -> tuple[int, bool]:
+) -> int:
     """Look at what begins in ``text[begin:end]``, and add to spans, reaches and hits.
 
-    Names are looked at behind ``upto``; return how far what they name goes, and whether codes are there.
+    Words may begin from ``first`` on. Names are looked at behind ``upto``; return how far what they name goes.
     """
     engine = _engine()
     spans, reached, hits = found
     # The places of the piece alone, in the whole text.
-    first = max(0, begin - _OVER)
-    words, stems, codes = engine.places(raw[first : end + _OVER])
+    piece = raw if end - first == len(raw) else raw[first : end + _OVER]
+    words, stems = engine.places(piece)
     if stems:
         names = [at for one in stems if begin <= (at := first + (one >> BITS)) < end]
         names.sort()
-        tied, look = ties.tied, assignments.look
+        tied, look = engine.tied, assignments.look
         for at in names:
             # Most names are tied to nothing.
             if at >= upto and (tie := tied(text, at)):
@@ -257,12 +271,12 @@ def _piece(
             [(at, one & WHICH) for one in words if begin <= (at := first + (one >> BITS)) < end],
             found,
         )
-    for at in engine.signs(raw[first : end + _OVER]):
+    for at in engine.signs(piece):
         if begin <= (at := first + at) < end:
             pattern, rules = engine.tables.signs[text[at]]
             for rule in rules if pattern.match(text, at) else ():
                 spans += rule.look(text, at)[0]
-    return upto, bool(codes)
+    return upto
 
 
 def _words(

@@ -10,13 +10,18 @@ from itertools import accumulate, pairwise
 
 Span = tuple[int, int]
 
-#: In lower case, what every code begins with, as itself or escaped in a string.
-SIGNS = ("\x1b", "\\u001b", "\\x1b", "\\033", "\\e[")
+#: What every code begins with, as itself or escaped in a string.
+SIGNS = ("\x1b", "\\u001b", "\\u001B", "\\x1b", "\\x1B", "\\033", "\\e[")
 _CODE = re.compile(
     r"((?:\x1b|\\u001[bB]|\\x1[bB]|\\033|\\e)(?:\[[0-9;:?]{0,24}[A-Za-z]|\][^\x07\x1b\n]{0,400}(?:\x07|\x1b\\)|[()][A-Z0-9]|[=>78]))"
 )
 # Lines with codes and what stands between them are looked at together: a key has many lines.
 _APART = 400
+
+
+def is_coded(text: str) -> bool:
+    """Whether there are codes of a terminal in ``text``, as themselves or escaped in a string."""
+    return SIGNS[0] in text or ("\\" in text and any(sign in text for sign in SIGNS[1:]))
 
 
 class View:

@@ -115,40 +115,38 @@ class Tied(NamedTuple):
     tie: re.Match[str]
 
 
-_Match = Callable[[str, int], re.Match[str] | None]
+# Behind most names of a program stands one of these, and ties nothing: so much of how it begins is asked
+# with the name itself.
+_RARE = {".": r"\.(?=[tfsv])", "(": r"""\((?=[ \t"'`\\])"""}
 
 
 @cache
-def _name() -> _Match:
-    """From a stem to the first sign that is none of the name's."""
+def finder() -> Callable[[str, int], Tied | None]:
+    """Tells what the name with a stem at a place of a text is tied to its value by; None for most."""
     words = load("secrets@1")["names"]["tail"]
     tail = tree({form for word in words for form in (word, word.capitalize(), word.upper())}, longest=True)
     more = rf"(?>(?=[_.\-A-Z0-9])(?:[_.-]{{0,2}}(?:{tail}(?![a-z])|[0-9]{{1,4}})){{0,3}}|)_?+"
-    signs = "".join(map(re.escape, _ties()))
-    return re.compile(
-        rf"(?P<rest>{_REST}{more})(?: [0-9]{{1,2}}(?=:)|)(?P<closers>{_CLOSERS})(?=[{signs}])"
+    firsts = dict.fromkeys("".join(first for first, _ in _TIES.values()))
+    common = "".join(re.escape(sign) for sign in firsts if sign not in _RARE)
+    follows = "|".join((f"[{common}]", *_RARE.values()))
+    named = re.compile(
+        rf"(?P<rest>{_REST}{more})(?: [0-9]{{1,2}}(?=:)|)(?P<closers>{_CLOSERS})(?={follows})"
     ).match
-
-
-@cache
-def _ties() -> dict[str, _Match]:
-    """What may tie, by the sign it begins with."""
-    signs = dict.fromkeys("".join(first for first, _ in _TIES.values()))
-    return {
+    ties = {
         sign: re.compile(
             "|".join(f"(?P<{kind}>{tie})" for kind, (first, tie) in _TIES.items() if sign in first)
         ).match
-        for sign in signs
+        for sign in firsts
     }
 
+    def tied(text: str, at: int) -> Tied | None:
+        name = named(text, at)
+        if name is None:
+            return None
+        closed = name.end()
+        tie = ties[text[closed]](text, closed)
+        if tie is None:
+            return None
+        return Tied(name.end("rest"), name["closers"], closed, tie.lastgroup or "", tie)
 
-def tied(text: str, at: int) -> Tied | None:
-    """What the name with a stem at ``at`` is tied to its value by; None for most."""
-    name = _name()(text, at)
-    if name is None:
-        return None
-    closed = name.end()
-    tie = _ties()[text[closed]](text, closed)
-    if tie is None:
-        return None
-    return Tied(name.end("rest"), name["closers"], closed, tie.lastgroup or "", tie)
+    return tied

@@ -21,6 +21,12 @@ _GOES_ON = (
 _PLAIN = re.compile(rf"\n(?<=[^\n]{{36}}\n)[ \t]{{0,12}}{_GOES_ON}")
 # What a row that goes on ends with.
 _ENDS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_+/=.~-")
+#: Where a text may go on in the next row without a box, as all regular expressions read it; ``?`` stands for
+#: what is not ASCII.
+GOES_ON = (
+    r"[^\n]{35}[A-Za-z0-9_+/=.~-]\n[ \t]{0,12}"
+    r"(?:[A-Za-z_+/=%~-]{0,48}[0-9]|[A-Za-z0-9_+/=.%~-]+[ \t?]*(?:\n|$))"
+)
 _BOXED = re.compile(rf"\n[ \t]{{0,12}}[{_BORDER}][ \t]{{0,4}}{_GOES_ON}")
 _BOX = re.compile(rf"[{_BORDER}](?<=[^\n]{{36}})[ \t]{{0,4}}\Z")
 # No terminal that shows sessions is narrower than the expressions above say; a wider row was not wrapped.
@@ -58,9 +64,14 @@ def views(text: str, hits: Sequence[int]) -> Iterator[Rows]:
             yield Rows([text[begin:end] for begin, end in rows], [begin for begin, _ in rows])
 
 
+def has_boxes(text: str) -> bool:
+    """Whether ``text`` has the borders of boxes."""
+    return not text.isascii() and any(sign in text for sign in _BORDER)
+
+
 def _joints(text: str, hits: Sequence[int]) -> Iterator[int]:
     """Before or behind which line ends a row has one of ``hits``, where it may go on."""
-    has_boxes = not text.isascii() and any(sign in text for sign in _BORDER)
+    boxed = has_boxes(text)
     end = last = -1
     for hit in hits:
         if hit < end:
@@ -69,8 +80,7 @@ def _joints(text: str, hits: Sequence[int]) -> Iterator[int]:
         end = text.find("\n", hit, hit + _WIDEST)
         for joint in (start, end):
             if joint > last and (
-                (text[joint - 1] in _ENDS and _PLAIN.match(text, joint))
-                or (has_boxes and _is_boxed(text, joint))
+                (text[joint - 1] in _ENDS and _PLAIN.match(text, joint)) or (boxed and _is_boxed(text, joint))
             ):
                 yield joint
         last = max(last, start, end)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from sessionpipe.privacy.ties import tied
+from sessionpipe.privacy.ties import finder
 
 
 def kind(text: str) -> str | None:
     """How the first "token" of ``text`` is tied to a value."""
-    found = tied(text, text.lower().index("token"))
+    found = finder()(text, text.lower().index("token"))
     return found.kind if found else None
 
 
@@ -59,7 +59,7 @@ def test_what_no_secret_stands_behind_is_tied_to_nothing(text: str) -> None:
 
 
 def test_the_name_ends_where_its_words_do() -> None:
-    found = tied("GITHUB_TOKEN_PROD2'] = 'x'", 7)
+    found = finder()("GITHUB_TOKEN_PROD2'] = 'x'", 7)
     assert found is not None
     assert "GITHUB_TOKEN_PROD2'] = 'x'"[: found.end] == "GITHUB_TOKEN_PROD2"
     assert found.closers == "']"
