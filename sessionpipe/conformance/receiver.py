@@ -8,7 +8,9 @@ say is tried, and what it then holds is not.
 
 from __future__ import annotations
 
+import contextlib
 import json
+import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -105,8 +107,8 @@ class Target:
         missing = self.said.max_bytes + 1 - len(_body(events))
         return [*events[:-1], {**last, "data": {"text": _FILLER * max(missing, 1)}}]
 
-    def probe(self, run: str) -> None:
-        """Find out whether what was sent can be read back."""
+    def probe(self, run: str) -> Answer:
+        """Find out whether what was sent can be read back; what was answered when it was sent."""
         event = {
             "protocol": PROTOCOL,
             "id": "*",
@@ -118,10 +120,11 @@ class Target:
             "privacy": {"rulesets": ["secrets@1"], "pii": False},
             "data": {"source": "startup"},
         }
-        if not 200 <= self.send({"events": [event]}).status < 300:
-            return
-        self.readable = True
-        self.readable = bool(self.read({"session": event["session"]["id"]})[0])  # type: ignore[index]
+        answer = self.send({"events": [event]})
+        if 200 <= answer.status < 300:
+            self.readable = True
+            self.readable = bool(self.read({"session": event["session"]["id"]})[0])  # type: ignore[index]
+        return answer
 
     def read(self, step: Mapping[str, Any]) -> tuple[list[Any] | None, Answer]:
         """The events it holds of a session; None when the answer is no list of them."""
@@ -193,7 +196,6 @@ class Target:
 
 def run(target: Target, found: Sequence[Scenario], run_id: str) -> Iterator[Result]:
     """Play the scenarios, one after the other."""
-    target.probe(run_id)
     for scenario in found:
         need = scenario["needs"]
         if not target.has(need):
@@ -240,9 +242,13 @@ def _answers(answer: Answer, expected: Mapping[str, Any]) -> str | None:
     wanted = status if isinstance(status, list) else [status]
     if answer.status in wanted:
         return misses(_anything(answer), expected["body"]) if "body" in expected else None
+    return f"{_refused(answer)} where {' or '.join(map(str, wanted))} was expected"
+
+
+def _refused(answer: Answer) -> str:
+    """An answer's status, and the reason it gives."""
     said = _json(answer).get("reason")
-    because = f" ({said})" if isinstance(said, str) and said else ""
-    return f"HTTP {answer.status}{because} where {' or '.join(map(str, wanted))} was expected"
+    return f"HTTP {answer.status}" + (f" ({said})" if isinstance(said, str) and said else "")
 
 
 def _minted(event: dict[str, Any]) -> dict[str, Any]:
@@ -329,15 +335,26 @@ def receiver(
         left: list[str] = []
         results: list[Result] = []
         run_id = new_id().lower()
-        try:
-            if not as_json:
-                _opening(target)
-            for result in run(target, wanted, run_id):
-                results.append(result)
+        interrupted = False
+        with _ending_alike():
+            try:
+                if (answer := target.probe(run_id)).status == 401:
+                    _fail(
+                        f"{url} lets nobody in with this token: {_refused(answer)}"
+                        + ("" if secret else "; or are batches to be signed (--secret-file)?")
+                    )
                 if not as_json:
-                    _show(result)
-        finally:
-            left = target.forget()
+                    _opening(target)
+                for result in run(target, wanted, run_id):
+                    results.append(result)
+                    if not as_json:
+                        _show(result)
+            except KeyboardInterrupt:
+                interrupted = True
+            finally:
+                left = target.forget()
+        if interrupted:
+            _fail(f"interrupted; {_rest(left)}")
     except Unreachable as error:
         _fail(f"{printable(url)} can't be reached: {error}")
     finally:
@@ -348,6 +365,19 @@ def receiver(
         _closing(target, results, left)
     if any(result.outcome == "failed" and result.scenario["level"] == "must" for result in results):
         raise SystemExit(1)
+
+
+@contextlib.contextmanager
+def _ending_alike() -> Iterator[None]:
+    """SIGTERM and SIGHUP end what runs as ctrl-c does: nothing that was written may be left behind."""
+    ending = [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) is signal.SIG_DFL]
+    for number in ending:
+        signal.signal(number, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        for number in ending:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _scenarios(folder: Path, only: Sequence[str]) -> list[Scenario]:
@@ -440,10 +470,14 @@ def _closing(target: Target, results: Sequence[Result], left: Sequence[str]) -> 
         click.echo(f"{skipped} not tried")
     if not target.readable:
         click.echo("it could not be read back: what it holds was not looked at (--read URL says where)")
+    click.echo(_rest(left))
+
+
+def _rest(left: Sequence[str]) -> str:
+    """What became of all that was written."""
     if left:
-        click.echo(f"not forgotten, for you to delete: {', '.join(left)}")
-    else:
-        click.echo("what was written has been forgotten")
+        return f"not forgotten, for you to delete: {', '.join(left)}"
+    return "what was written has been forgotten"
 
 
 def _score(results: Sequence[Result], level: str) -> tuple[int, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -319,8 +320,36 @@ def test_everything_is_forgotten_also_when_it_is_interrupted(
         return read(self, step)
 
     monkeypatch.setattr(Target, "read", interrupted)
-    assert run(receiver, "--secret-file", secret).exit_code == 1
+    result = run(receiver, "--secret-file", secret)
+    assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
+    assert "interrupted; what was written has been forgotten" in result.stderr
     assert receiver.events == {} and receiver.forgotten
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_everything_is_forgotten_also_when_it_is_ended(
+    number: signal.Signals, receiver: Reference, secret: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ended(self: Target, step: Any) -> Any:
+        assert signal.getsignal(number) is not signal.SIG_DFL, "this would end the tests"
+        signal.raise_signal(number)
+
+    before = signal.signal(number, signal.SIG_DFL)
+    try:
+        monkeypatch.setattr(Target, "read", ended)
+        assert "interrupted" in run(receiver, "--secret-file", secret).stderr
+        assert signal.getsignal(number) is signal.SIG_DFL
+    finally:
+        signal.signal(number, before)
+    assert receiver.events == {} and receiver.forgotten
+
+
+def test_a_token_it_does_not_know_is_said_in_one_line(receiver: Reference, secret: str) -> None:
+    result = run(receiver, "--secret-file", secret, token="tok" + "Xy9" * 8)
+    assert (result.exit_code, result.output.count("\n")) == (1, 1)
+    assert "this token: HTTP 401" in result.output and "--secret-file" not in result.output
+    unsigned = run(receiver)
+    assert (unsigned.exit_code, "--secret-file" in unsigned.output) == (1, True)
 
 
 def test_no_receiver_is_said_in_one_line() -> None:
