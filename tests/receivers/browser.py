@@ -115,7 +115,10 @@ class Browser:
 
     def page(self, url: str, **how: Any) -> Page:
         """A page at ``url``, once it has loaded."""
-        context = self.call("Target.createBrowserContext")["browserContextId"]
+        return self.tab(self.call("Target.createBrowserContext")["browserContextId"], url, **how)
+
+    def tab(self, context: str, url: str, **how: Any) -> Page:
+        """A page at ``url`` that shares its cookies and its connections with the others of a context."""
         target = self.call("Target.createTarget", url="about:blank", browserContextId=context)["targetId"]
         session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         page = Page(self, context, session)
@@ -175,6 +178,14 @@ class Page:
         """Go somewhere, and wait until it is there."""
         self._call("Page.navigate", url=url)
         self.until("document.readyState === 'complete' && location.href !== 'about:blank'")
+
+    def another(self, url: str) -> Page:
+        """A page beside this one, in front of it."""
+        return self._browser.tab(self._context, url)
+
+    def front(self) -> None:
+        """Have it seen, and the one that was in front hidden."""
+        self._call("Page.bringToFront")
 
     def get(self, expression: str) -> Any:
         """What a JavaScript expression is on the page."""

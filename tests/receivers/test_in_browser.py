@@ -269,6 +269,20 @@ def test_the_keyboard_leads_to_the_sessions_and_into_one(look: Look, served: Ser
     assert page.get(landmarks) == 4 and page.get("document.querySelectorAll('h1').length") == 1
 
 
+def test_however_many_pages_are_open_each_is_answered_and_the_one_that_is_seen_follows(
+    look: Look, served: Served
+) -> None:
+    board = look()
+    served.take(*(event(session=f"s{n}", block={"title": f"Session {n}"}) for n in range(8)))
+    for n in range(8):
+        page = board.another(f"{served.url}/session?id=claude-code%3As{n}")
+        page.until("document.querySelector('#link').textContent === 'live'")
+    served.take(event(session="late", block={"title": "Meanwhile"}))
+    board.front()
+    shown(board, "working", "Meanwhile")
+    board.until("stream?.readyState === EventSource.OPEN")
+
+
 def test_a_receiver_that_goes_away_is_said_and_taken_up_again(look: Look, served: Served) -> None:
     page = look()
     served.end()

@@ -8,7 +8,7 @@ const link = document.getElementById("link");
 const news = document.getElementById("news");
 const PAUSE_MS = 300, HIDDEN_PAUSE_MS = 5000, AGES_MS = 20000;
 
-let looking = false, again = false, lastLook = 0, timer = 0;
+let looking = false, again = false, lastLook = 0, timer = 0, stream = null;
 
 function say(on) {
   link.hidden = false;
@@ -80,11 +80,20 @@ function like(node, wanted) {
   return node && node.nodeType === wanted.nodeType && node.nodeName === wanted.nodeName && !node.id && !wanted.id;
 }
 
-if (main.dataset.live) {
-  lastLook = Date.now();
-  const stream = new EventSource(main.dataset.live);
+// A browser has six connections for all its pages of a server, and one that follows keeps one for itself:
+// a page nobody sees lets go of it and looks now and then, or the seventh page would never be answered.
+function follow() {
+  if (document.hidden) { stream?.close(); stream = null; return; }
+  if (stream && stream.readyState !== EventSource.CLOSED) return;
+  stream = new EventSource(main.dataset.live);
   stream.onmessage = () => { say(true); look(); };
   stream.onerror = () => say(false);
-  setInterval(() => { if (stream.readyState === EventSource.OPEN) look(); }, AGES_MS);
-  document.addEventListener("visibilitychange", () => { if (!document.hidden) look(); });
+}
+
+if (main.dataset.live) {
+  lastLook = Date.now();
+  follow();
+  // By itself a browser does not ask again where it was refused: when too many follow, or the token is another.
+  setInterval(() => { if (stream?.readyState !== EventSource.CONNECTING) look(); follow(); }, AGES_MS);
+  document.addEventListener("visibilitychange", follow);
 }
