@@ -52,8 +52,13 @@ class Guard:
                     headers.setdefault(name, value)
             await send(message)
 
-        app = self._app if self._is_ours(Headers(scope=scope).get("host", "")) else _MISDIRECTED
-        await app(scope, receive, guarded)
+        await self._allowed(Headers(scope=scope))(scope, receive, guarded)
+
+    def _allowed(self, headers: Headers) -> ASGIApp:
+        if "transfer-encoding" in headers and "content-length" in headers:
+            # Where a body ends is then two things to two readers, and what follows it a request of nobody's.
+            return _AMBIGUOUS
+        return self._app if self._is_ours(headers.get("host", "")) else _MISDIRECTED
 
     def _is_ours(self, host: str) -> bool:
         name = host_of(host)
@@ -62,6 +67,7 @@ class Guard:
 
 
 _MISDIRECTED = JSONResponse({"reason": "unknown_host"}, 421)
+_AMBIGUOUS = JSONResponse({"reason": "two_lengths"}, 400, {"connection": "close"})
 
 
 _HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^\s:@/\[\]]+))(?::[0-9]*)?", re.IGNORECASE)

@@ -203,6 +203,16 @@ def test_a_name_somebody_rebound_to_this_machine_is_refused(served: Served) -> N
         assert reason(answer) == (421, "unknown_host")
 
 
+def test_a_body_of_two_lengths_is_refused_and_its_connection_closed(served: Served) -> None:
+    with socket.create_connection(("127.0.0.1", served.port), timeout=60) as client:
+        client.sendall(
+            b"POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: 5\r\n"
+            b"transfer-encoding: chunked\r\n\r\n0\r\n\r\nGET / HTTP/1.1\r\nhost: localhost\r\n\r\n"
+        )
+        answer = b"".join(iter(lambda: client.recv(65536), b""))
+    assert answer.startswith(b"HTTP/1.1 400 ") and answer.count(b"HTTP/1.1") == 1
+
+
 @pytest.mark.parametrize("path", ["/", "/session?id=pi:a", "/find?q=a", "/live"])
 def test_the_page_is_for_those_who_came_in_by_the_link(served: Served, path: str) -> None:
     for headers in ({}, {"cookie": next(iter(served.cookie.values())) + "x"}, served.bearer):
