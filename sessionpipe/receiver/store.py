@@ -28,7 +28,7 @@ from sessionpipe.receiver.board import Memory, folded, tell
 from sessionpipe.receiver.incoming import Event
 from sessionpipe.receiver.merge import merge
 
-VERSION = 1
+VERSION = 2
 _APPLICATION = 0x73707276  # "sprv"
 _BUSY_S = 10.0
 
@@ -428,8 +428,9 @@ def _open(path: Path) -> sqlite3.Connection:
             tables = db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
             if application != _APPLICATION and tables:
                 raise Unusable(f"{path} is another program's database; choose another --db")
-            if version > VERSION:
-                raise Unusable(f"{path} is of a newer sessionpipe; use that one, or choose another --db")
+            if tables and version != VERSION:
+                which = "a newer" if version > VERSION else "an older"
+                raise Unusable(f"{path} is of {which} sessionpipe; use that one, or choose another --db")
             db.execute("PRAGMA journal_mode = WAL").fetchall()
             # With less, a 202 could be answered for what a power cut then takes.
             db.execute("PRAGMA synchronous = FULL")

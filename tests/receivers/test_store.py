@@ -7,6 +7,7 @@ import random
 import sqlite3
 import stat
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -279,11 +280,14 @@ def foreign(path: Path) -> None:
     db.close()
 
 
-def newer(path: Path) -> None:
+def of_version(version: int, path: Path) -> None:
     Store(path).close()
     with sqlite3.connect(path) as db:
-        db.execute("PRAGMA user_version = 99")
+        db.execute(f"PRAGMA user_version = {version}")
     db.close()
+
+
+newer, older = partial(of_version, 99), partial(of_version, 1)
 
 
 def garbage(path: Path) -> None:
@@ -292,7 +296,7 @@ def garbage(path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("make", "says"),
-    [(foreign, "another program's"), (newer, "newer sessionpipe"), (garbage, "move it away")],
+    [(foreign, "another program's"), (newer, "a newer"), (older, "an older"), (garbage, "move it away")],
 )
 def test_what_is_not_its_own_is_left_as_it_is(make: object, says: str, tmp_path: Path) -> None:
     path = tmp_path / "some.db"
