@@ -16,7 +16,7 @@ from sessionpipe.config import LOOPBACK
 if TYPE_CHECKING:
     from sessionpipe.receiver.keys import Keys
 
-PORT = 8787
+HOST, PORT = "localhost", 8787
 _NEEDS = ("jinja2", "starlette", "uvicorn")
 _DAY_MS = 86_400_000
 
@@ -35,12 +35,21 @@ class Place(NamedTuple):
         name = "localhost" if self.host in ("0.0.0.0", "::") else self.host  # noqa: S104
         return f"http://{f'[{name}]' if ':' in name else name}:{port}"
 
+    def options(self, port: int) -> str:
+        """What must be said for :meth:`address` to be the same again, of a receiver that listens on ``port``."""
+        if self.url is not None:
+            return f" --url {shlex.quote(self.url)}"
+        said = "" if port == PORT else f" --port {port}"
+        if self.host != HOST:
+            said += f" --host {shlex.quote(self.host)}" + ("" if self.host in LOOPBACK else " --network")
+        return said
+
 
 @click.command(short_help="Receive events on this machine, and show them on a page.")
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="0: any free one."
 )
-@click.option("--host", default="localhost", show_default=True, help="Where to listen; see --network.")
+@click.option("--host", default=HOST, show_default=True, help="Where to listen; see --network.")
 @click.option("--network", is_flag=True, help="Let other machines connect: --host is not this machine alone.")
 @click.option(
     "--url", help="The address it is reached at, where a proxy stands in front: https://board.example"
@@ -178,8 +187,10 @@ def _serve(
             f"port {place.port} of {place.host} can't be used ({reason(error)});"
             " is a receiver running already? Else choose another with --port"
         ) from None
-    url = place.address(listeners[0].getsockname()[1])
+    port = listeners[0].getsockname()[1]
+    url = place.address(port)
     token = f"--token-file {_typed(token_file)}"
+    elsewhere = "" if token_file == state().root / "receiver" / "token" else f" {token}"
     signed = "" if secret_file is None else f" --secret-file {_typed(secret_file.absolute())}"
     settings = Settings(
         max_tier=max_tier,
@@ -188,6 +199,7 @@ def _serve(
         secret=secret,
         connect=f"sessionpipe sinks add {url} --tier {min(max_tier, 1)} {token}{signed}",
         demo=f"sessionpipe demo --to {url} --tier {max_tier} {token}{signed}",
+        link=f"sessionpipe receive --link{place.options(port)}{elsewhere}",
     )
 
     def ready() -> None:

@@ -55,8 +55,10 @@ class Settings(msgspec.Struct, frozen=True):
     url: str
     keep_ms: int
     secret: str | None = None
+    #: What a person is told to type: to connect a sink, to see a demo, to be let in.
     connect: str = ""
     demo: str = ""
+    link: str = "sessionpipe receive --link"
 
 
 class Receiver:
@@ -330,7 +332,7 @@ class Receiver:
             401,
             "This page is yours alone",
             "Come in by the link that the receiver printed; this prints it again:",
-            command="sessionpipe receive --link",
+            command=self.settings.link,
             goto=None,
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import importlib.util
 import json
 import os
@@ -60,6 +61,26 @@ def test_the_link_is_printed_again(tmp_path: Path) -> None:
     with serving(tmp_path) as receiver:
         words = [sys.executable, "-m", "sessionpipe", "receive", "--link", "--port", str(receiver.port)]
         done = subprocess.run(words, env=receiver.environment(), capture_output=True, text=True, check=True)
+        assert done.stdout == receiver.link + "\n"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [(), ("--token-file", "~/other token"), ("--host", "0.0.0.0", "--network")],
+)
+def test_what_somebody_without_the_link_is_told_to_type_prints_it(
+    options: tuple[str, ...], tmp_path: Path
+) -> None:
+    with serving(tmp_path, *options) as receiver:
+        told = re.findall(rb"<code>sessionpipe (.+)</code>", receiver.get("/").body)[0].decode()
+        script = f"{sys.executable} -m sessionpipe {html.unescape(told)}"
+        done = subprocess.run(
+            ["/bin/sh", "-c", script],
+            env=receiver.environment(),
+            capture_output=True,
+            text=True,
+            check=True,
+        )
         assert done.stdout == receiver.link + "\n"
 
 

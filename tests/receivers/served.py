@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -117,7 +118,8 @@ class Served:
         self.link = re.findall(r"http\S+/enter\?key=\S+", self.said)[0]
         self.url = self.link.partition("/enter")[0]
         self.port = urlsplit(self.url).port or 0
-        self.token_file = self.folder / "receiver state" / "receiver" / "token"
+        sink = shlex.split(re.findall(r"A sink: +(.+)", self.said)[0])
+        self.token_file = Path(sink[sink.index("--token-file") + 1].replace("~", str(self.folder)))
         self.token = self.token_file.read_text().strip()
 
     def end(self, number: int = signal.SIGTERM) -> int:
