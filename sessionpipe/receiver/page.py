@@ -81,7 +81,7 @@ def card(row: Row, now_ms: int) -> dict[str, Any]:
         "harness": row.harness,
         "short": short_id(row.harness, row.id),
         "href": "session?" + urlencode({"id": row.name}),
-        "title": block.get("title") or folder.rstrip("/").rpartition("/")[2] or "Untitled session",
+        "title": _title(block.get("title", ""), folder.rstrip("/").rpartition("/")[2]),
         "agent": AGENTS.get(row.harness, row.harness),
         "version": row.memory.version,
         "machine": block.get("machine", ""),
@@ -112,6 +112,12 @@ def card(row: Row, now_ms: int) -> dict[str, Any]:
         "events": row.events,
         "progress": row.memory.progress.assistant if row.memory.progress else "",
     }
+
+
+def _title(*names: str) -> str:
+    """The first of ``names`` that can be seen: it is what a person clicks on."""
+    seen = (name for name in names if any(c.isprintable() and not c.isspace() for c in name))
+    return next(seen, "Untitled session")
 
 
 def turn(found: Turn, now_ms: int) -> dict[str, Any]:

@@ -150,10 +150,14 @@ class Store:
 
     def prune(self, before_ms: int) -> int:
         """Delete the sessions not heard of since ``before_ms`` by our clock; how many went."""
-        with self._write_lock, self._transaction() as db:
-            old = "SELECT key FROM sessions WHERE heard_ms < ?"
-            db.execute(f"DELETE FROM events WHERE session IN ({old})", (before_ms,))  # noqa: S608
-            return db.execute("DELETE FROM sessions WHERE heard_ms < ?", (before_ms,)).rowcount
+        with self._write_lock:
+            with self._transaction() as db:
+                old = "SELECT key FROM sessions WHERE heard_ms < ?"
+                db.execute(f"DELETE FROM events WHERE session IN ({old})", (before_ms,))  # noqa: S608
+                gone = db.execute("DELETE FROM sessions WHERE heard_ms < ?", (before_ms,)).rowcount
+            if gone:
+                self._empty_log()
+        return gone
 
     def _empty_log(self) -> None:
         # A reader that is in the middle of it keeps the log's bytes until the next time.

@@ -102,6 +102,19 @@ def test_any_text_makes_a_page_that_can_be_sent(text: str) -> None:
         assert Tags(html).tags == Tags(html.encode().decode()).tags
 
 
+@pytest.mark.parametrize(
+    ("block", "shown"),
+    [
+        ({"title": "Told", "cwd": "~/src"}, "Told"),
+        ({"title": "\u200b\x1b\u202e", "cwd": "~/src"}, "src"),
+        ({"title": "\x00", "cwd": "~/\u200b/"}, "Untitled session"),
+        ({}, "Untitled session"),
+    ],
+)
+def test_a_session_is_called_something_that_can_be_seen(block: dict[str, Any], shown: str) -> None:
+    assert page.card(row(event(block=block)), NOON)["title"] == shown
+
+
 def test_nothing_of_a_page_comes_from_elsewhere_or_is_a_script_in_it() -> None:
     for html in (board(row(event(at=NOON))), board(), session(row(event(at=NOON)), event(at=NOON))):
         found = Tags(html)

@@ -248,11 +248,13 @@ def test_the_board_has_those_at_work_however_many_came_since(store: Store) -> No
     assert [row.id for row in store.board(NOON, open_since_ms=NOON + 1, most_open=10, most=1)] == ["s5"]
 
 
-def test_what_was_not_heard_of_for_long_is_dropped(store: Store) -> None:
-    store.take(taken(event(session="old")), NOON)
+def test_what_was_not_heard_of_for_long_is_dropped(store: Store, tmp_path: Path) -> None:
+    word = "unmistakable-" + "word"
+    store.take(taken(event(session="old", block={"title": word})), NOON)
     store.take(taken(event(session="new")), NOON + DAY)
     assert store.prune(NOON + DAY) == 1
     assert store.session("claude-code", "old") is None and seqs(store, session="new") == [0]
+    assert word.encode() not in everything(tmp_path / "receiver.db")
 
 
 def test_events_come_in_pages(store: Store) -> None:
