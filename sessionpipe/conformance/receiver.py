@@ -14,7 +14,7 @@ import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, NoReturn
 from urllib.parse import quote, urljoin, urlsplit
 
 import click
@@ -332,29 +332,8 @@ def receiver(
         if urlsplit(target.said.events).netloc != urlsplit(url).netloc:
             # The token was given for the host that was named, and for no other.
             _fail(f"it wants its events at {printable(target.said.events)}, another host; name that one")
-        left: list[str] = []
-        results: list[Result] = []
         run_id = new_id().lower()
-        interrupted = False
-        with _ending_alike():
-            try:
-                if (answer := target.probe(run_id)).status == 401:
-                    _fail(
-                        f"{url} lets nobody in with this token: {_refused(answer)}"
-                        + ("" if secret else "; or are batches to be signed (--secret-file)?")
-                    )
-                if not as_json:
-                    _opening(target)
-                for result in run(target, wanted, run_id):
-                    results.append(result)
-                    if not as_json:
-                        _show(result)
-            except KeyboardInterrupt:
-                interrupted = True
-            finally:
-                left = target.forget()
-        if interrupted:
-            _fail(f"interrupted; {_rest(left)}")
+        results, left = _tried(target, wanted, run_id, aloud=not as_json)
     except Unreachable as error:
         _fail(f"{printable(url)} can't be reached: {error}")
     finally:
@@ -365,6 +344,35 @@ def receiver(
         _closing(target, results, left)
     if any(result.outcome == "failed" and result.scenario["level"] == "must" for result in results):
         raise SystemExit(1)
+
+
+def _tried(
+    target: Target, wanted: Sequence[Scenario], run_id: str, *, aloud: bool
+) -> tuple[list[Result], list[str]]:
+    """How every scenario went, and what could not be forgotten afterwards, which is tried however it ends."""
+    results: list[Result] = []
+    interrupted = False
+    with _ending_alike():
+        try:
+            answer = target.probe(run_id)
+            if answer.status == 401:
+                _fail(
+                    f"{target.url} lets nobody in with this token: {_refused(answer)}"
+                    + ("" if target.has("secret") else "; or are batches to be signed (--secret-file)?")
+                )
+            if aloud:
+                _opening(target)
+            for result in run(target, wanted, run_id):
+                results.append(result)
+                if aloud:
+                    _show(result)
+        except KeyboardInterrupt:
+            interrupted = True
+        finally:
+            left = target.forget()
+    if interrupted:
+        _fail(f"interrupted; {_rest(left)}")
+    return results, left
 
 
 @contextlib.contextmanager
@@ -421,7 +429,7 @@ def _secret(path: Path | None) -> str | None:
     return secret
 
 
-def _fail(message: str) -> None:
+def _fail(message: str) -> NoReturn:
     click.echo(f"sessionpipe-conformance: {printable(message)}", err=True)
     raise SystemExit(1)
 
