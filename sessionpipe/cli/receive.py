@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import click
 
 from sessionpipe.cli.common import Fail, printable, reason, state, usage
-from sessionpipe.config import LOOPBACK
+from sessionpipe.config import LOOPBACK, refuse_url
 
 if TYPE_CHECKING:
     from sessionpipe.receiver.keys import Keys
@@ -99,8 +99,9 @@ def receive(
       sessionpipe receive --link
       sessionpipe receive --url https://board.example     behind a proxy that speaks TLS
 
-    --network lets other machines connect, with plain http: whoever is on the way can read everything, the
-    token too. Use it where the way is safe (a VPN, a tunnel's far end), or put a proxy with TLS in front.
+    --network lets other machines look at the page, with plain http: whoever is on the way can read
+    everything, the token too. Use it where the way is safe (a VPN). Sinks send nothing to another machine
+    by plain http: for those put a proxy with TLS in front, and name its address with --url.
     """
     missing = [name for name in _NEEDS if importlib.util.find_spec(name) is None]
     if missing:
@@ -192,13 +193,14 @@ def _serve(
     token = f"--token-file {_typed(token_file)}"
     elsewhere = "" if token_file == state().root / "receiver" / "token" else f" {token}"
     signed = "" if secret_file is None else f" --secret-file {_typed(secret_file.absolute())}"
+    unsafe = refuse_url(url)
     settings = Settings(
         max_tier=max_tier,
         url=url,
         keep_ms=keep * _DAY_MS,
         secret=secret,
-        connect=f"sessionpipe sinks add {url} --tier {min(max_tier, 1)} {token}{signed}",
-        demo=f"sessionpipe demo --to {url} --tier {max_tier} {token}{signed}",
+        connect="" if unsafe else f"sessionpipe sinks add {url} --tier {min(max_tier, 1)} {token}{signed}",
+        demo="" if unsafe else f"sessionpipe demo --to {url} --tier {max_tier} {token}{signed}",
         link=f"sessionpipe receive --link{place.options(port)}{elsewhere}",
     )
 
@@ -210,7 +212,10 @@ def _serve(
             )
         click.echo(f"The page:  {url}/enter?key={keys.link}")
         click.echo("           (the link lets its reader in; keep it to yourself)")
-        click.echo(f"A sink:    {settings.connect}")
+        if unsafe:
+            click.echo(f"A sink:    none sends to {url}: it {unsafe}; see --url")
+        else:
+            click.echo(f"A sink:    {settings.connect}")
         if made:
             click.echo(f"Its token: {token_file.read_text().strip()}")
             click.echo(

@@ -100,6 +100,15 @@ def test_with_that_said_it_says_what_it_means(tmp_path: Path) -> None:
         assert receiver.take(event())["accepted"] == 1
 
 
+def test_where_no_sink_would_send_to_it_none_is_told_to(tmp_path: Path) -> None:
+    with serving(tmp_path, "--host", "127.0.0.2", "--network") as receiver:
+        assert "sinks add" not in receiver.said
+        assert f"none sends to {receiver.url}: it is plain http" in receiver.said
+        receiver.enter()
+        page = receiver.page()
+        assert "sinks add" not in page and "--url https://" in page
+
+
 def test_behind_a_proxy_it_goes_by_the_address_it_is_reached_at(tmp_path: Path) -> None:
     with Proxied(tmp_path) as receiver:
         answer = receiver.get(f"/enter?key={receiver.key}", {"host": "board.example"})

@@ -118,8 +118,9 @@ class Served:
         self.link = re.findall(r"http\S+/enter\?key=\S+", self.said)[0]
         self.url = self.link.partition("/enter")[0]
         self.port = urlsplit(self.url).port or 0
-        sink = shlex.split(re.findall(r"A sink: +(.+)", self.said)[0])
-        self.token_file = Path(sink[sink.index("--token-file") + 1].replace("~", str(self.folder)))
+        self.token_file = self.folder / "receiver state" / "receiver" / "token"
+        if sink := re.search(r"A sink: .+ (--token-file .+)", self.said):
+            self.token_file = Path(shlex.split(sink[1])[1].replace("~", str(self.folder)))
         self.token = self.token_file.read_text().strip()
 
     def end(self, number: int = signal.SIGTERM) -> int:
