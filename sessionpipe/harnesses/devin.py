@@ -86,7 +86,7 @@ def _text(content: object) -> str:
 
 def _moment(at: object) -> int | None:
     """A time in seconds, or an RFC 3339 one, as epoch milliseconds."""
-    if isinstance(at, (int, float)) and not isinstance(at, bool) and 0 < at < 1e11:
+    if isinstance(at, (int, float)) and not isinstance(at, bool) and 1e-3 <= at < 1e11:
         return int(at * 1000)
     return jsonl.epoch_ms(at)
 

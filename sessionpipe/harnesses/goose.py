@@ -80,7 +80,7 @@ def steps(message: Message) -> Iterator[Step]:
 
 def _moment(at: object) -> int | None:
     """A time in seconds as epoch milliseconds."""
-    if isinstance(at, (int, float)) and not isinstance(at, bool) and 0 < at < 1e11:
+    if isinstance(at, (int, float)) and not isinstance(at, bool) and 1e-3 <= at < 1e11:
         return int(at * 1000)
     return None
 

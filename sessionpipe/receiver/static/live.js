@@ -8,7 +8,7 @@ const link = document.getElementById("link");
 const news = document.getElementById("news");
 const PAUSE_MS = 300, HIDDEN_PAUSE_MS = 5000, AGES_MS = 20000;
 
-let looking = false, again = false, lastLook = 0, timer = 0, stream = null;
+let looking = false, again = false, lastLook = 0, timer = 0, stream = null, leaving = false;
 
 function say(on) {
   link.hidden = false;
@@ -27,6 +27,7 @@ async function fetchNow() {
   looking = true;
   try {
     const answer = await fetch(location.href, { headers: { accept: "text/html" }, cache: "no-store" });
+    if (leaving) return;
     if (answer.status === 401 || answer.status === 404) { location.reload(); return; }
     if (!answer.ok) return;
     const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
@@ -79,6 +80,10 @@ function morph(old, next) {
 function like(node, wanted) {
   return node && node.nodeType === wanted.nodeType && node.nodeName === wanted.nodeName && !node.id && !wanted.id;
 }
+
+// A form leads on to another page: that the session it deletes is gone must not be looked at before that.
+document.addEventListener("submit", () => { leaving = true; });
+window.addEventListener("pageshow", () => { leaving = false; });
 
 // A browser has six connections for all its pages of a server, and one that follows keeps one for itself:
 // a page nobody sees lets go of it and looks now and then, or the seventh page would never be answered.
