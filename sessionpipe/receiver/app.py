@@ -8,7 +8,7 @@ import sqlite3
 import sys
 from collections.abc import AsyncIterator
 from typing import Any, TypeVar
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 import msgspec
 from starlette.applications import Starlette
@@ -67,10 +67,10 @@ class Receiver:
     def __init__(self, store: Store, keys: Keys, settings: Settings) -> None:
         self.store, self.keys, self.settings = store, keys, settings
         self.hub = Hub()
-        self._secure = settings.url.startswith("https:")
+        address = urlsplit(settings.url)
+        self._secure = address.scheme == "https"
         # Cookies know no ports: two receivers of a machine must not put out each other's.
-        port = settings.url.rpartition(":")[2].strip("/")
-        self._cookie = "__Host-sessionpipe" if self._secure else f"sessionpipe_{port}"
+        self._cookie = "__Host-sessionpipe" if self._secure else f"sessionpipe_{address.port or 80}"
 
     def app(self, names: frozenset[str] = frozenset()) -> ASGIApp:
         """The ASGI application; ``names`` are hosts it is reached as, besides loopback's."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import contextlib
 import gzip
@@ -24,8 +25,10 @@ from click.testing import CliRunner
 
 from sessionpipe.conformance import main
 from sessionpipe.protocol import new_id, short_id
-from sessionpipe.receiver.app import MAX_BYTES, MAX_EVENTS
+from sessionpipe.receiver.app import MAX_BYTES, MAX_EVENTS, Receiver, Settings
+from sessionpipe.receiver.keys import Keys
 from sessionpipe.receiver.live import CONNECTIONS
+from sessionpipe.receiver.store import Store
 from sessionpipe.sinks import signing
 from sessionpipe.sinks.discovery import read as read_well_known
 from sessionpipe.sinks.wire import Answer
@@ -224,6 +227,36 @@ def test_a_wrong_link_opens_nothing(served: Served) -> None:
     for path in ("/enter", "/enter?key=", "/enter?key=wrong", f"/enter?key={served.token}"):
         answer = served.get(path)
         assert answer.status == 401 and "set-cookie" not in answer.headers
+
+
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [
+        ("http://localhost:8787", "sessionpipe_8787"),
+        ("http://[::1]", "sessionpipe_80"),
+        ("HTTPS://board.example", "__Host-sessionpipe"),
+    ],
+)
+def test_the_cookie_has_a_name_of_its_own_whatever_the_address(url: str, name: str, tmp_path: Path) -> None:
+    keys, store = Keys("t" * 16), Store(tmp_path / "receiver.db")
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    scope = {
+        "type": "http",
+        "method": "GET",
+        "path": "/enter",
+        "headers": [(b"host", b"localhost")],
+        "query_string": f"key={keys.link}".encode(),
+    }
+    asyncio.run(Receiver(store, keys, Settings(2, url, 1)).app()(scope, receive, send))
+    store.close()
+    assert dict(sent[0]["headers"])[b"set-cookie"].startswith(name.encode() + b"=")
 
 
 def test_the_cookie_is_kept_from_scripts_and_from_other_sites(served: Served) -> None:
