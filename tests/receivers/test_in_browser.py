@@ -20,6 +20,8 @@ from tests.receivers.served import NOON, Served, event, serving
 RECORDED = data_dir("conformance") / "harness" / "claude-code" / "tui-permission"
 #: How many of its hooks were fired when it asked for permission, was answered, and ended.
 ASKED, ANSWERED = 4, 6
+#: And by the end of each of its turns.
+TURNS = (8, 12, None)
 
 #: The lowest contrast of a text against what it stands on (WCAG 2.2, 1.4.3), of everything that is shown.
 CONTRAST = """(() => {
@@ -154,7 +156,11 @@ def exchanges(served: Served) -> int:
 def test_a_session_has_a_page_with_its_turns_and_is_forgotten_by_a_button(
     look: Look, served: Served, machine: Machine
 ) -> None:
-    Player(machine, served).play()
+    player = Player(machine, served)
+    for until in TURNS:
+        player.play(until)
+        # A worker that is behind reads of turns to come in the file, and says what was said in them first.
+        machine.sessionpipe("flush")
     # What comes after it was forgotten would bring it back.
     wait_for(lambda: exchanges(served) == 3, "all that was said", seconds=60)
     machine.sessionpipe("flush")

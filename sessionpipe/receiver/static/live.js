@@ -6,7 +6,7 @@
 const main = document.getElementById("main");
 const link = document.getElementById("link");
 const news = document.getElementById("news");
-const PAUSE_MS = 300, HIDDEN_PAUSE_MS = 5000, AGES_MS = 20000;
+const PAUSE_MS = 300, AGES_MS = 20000;
 
 let looking = false, again = false, lastLook = 0, timer = 0, stream = null, leaving = false;
 
@@ -19,8 +19,7 @@ function say(on) {
 function look() {
   if (looking) { again = true; return; }
   clearTimeout(timer);
-  const pause = document.hidden ? HIDDEN_PAUSE_MS : PAUSE_MS;
-  timer = setTimeout(fetchNow, Math.max(0, lastLook + pause - Date.now()));
+  timer = setTimeout(fetchNow, Math.max(0, lastLook + PAUSE_MS - Date.now()));
 }
 
 async function fetchNow() {
