@@ -307,6 +307,8 @@ def _values(payload: bytes) -> tuple[Value, ...]:
     values: list[Value] = []
     for kind in kinds:
         value, at = _value(payload, at, kind)
+        if at > len(payload):
+            raise _Torn  # One of noise says that it goes on for exabytes.
         values.append(value)
     if at != len(payload):
         raise _Torn

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from sessionpipe import pages
 from sessionpipe.pages import PAGE, Frame, Pages, Record, Wal, committed
 
 FRAME = 24 + PAGE
@@ -62,6 +63,12 @@ class TestRecords:
         db.close()
         found = [r.values for r in records(path) if len(r.values) == 2 and r.rowid is None]
         assert sorted(found) == rows
+
+    @pytest.mark.parametrize("behind", [0x00, 0x01, 0x07, 0x0D])
+    def test_a_value_of_exabytes_is_none_whatever_stands_behind_it(self, behind: int) -> None:
+        kinds = b"\xff" * 9 + bytes([behind])
+        with pytest.raises(pages._Torn):
+            pages._values(bytes([1 + len(kinds)]) + kinds + b"12345678")
 
     def test_no_bytes_raise_anything(self, tmp_path: Path) -> None:
         path = tmp_path / "a.db"
