@@ -86,9 +86,8 @@ def _text(content: object) -> str:
 
 def _moment(at: object) -> int | None:
     """A time in seconds, or an RFC 3339 one, as epoch milliseconds."""
-    if isinstance(at, (int, float)) and not isinstance(at, bool) and 1e-3 <= at < 1e11:
-        return int(at * 1000)
-    return jsonl.epoch_ms(at)
+    ms = jsonl.of_seconds(at)
+    return jsonl.epoch_ms(at) if ms is None else ms
 
 
 # --- the store ------------------------------------------------------------------------------------

@@ -69,20 +69,13 @@ def steps(message: Message) -> Iterator[Step]:
     blocks = [b for b in message.content if isinstance(b, dict)] if isinstance(message.content, list) else []
     kinds = {b.get("type") for b in blocks if isinstance(b.get("type"), str)}
     texts = [b["text"] for b in blocks if b.get("type") == "text" and isinstance(b.get("text"), str)]
-    ms = _moment(message.created)
+    ms = jsonl.of_seconds(message.created)
     if message.role == "assistant":
         yield Said(None, [text for text in texts if text], "toolRequest" in kinds, ms)
     elif message.role == "user" and "toolResponse" in kinds:
         yield Worked(ms)
     elif message.role == "user" and blocks:
         yield Prompt("ask", "\n\n".join(texts), ms)
-
-
-def _moment(at: object) -> int | None:
-    """A time in seconds as epoch milliseconds."""
-    if isinstance(at, (int, float)) and not isinstance(at, bool) and 1e-3 <= at < 1e11:
-        return int(at * 1000)
-    return None
 
 
 def _lines(found: Look, session: str, start: int) -> Iterator[jsonl.Line]:

@@ -115,6 +115,13 @@ def decode(data: bytes, decoder: msgspec.json.Decoder[T]) -> T | None:
         return None
 
 
+def of_seconds(at: object) -> int | None:
+    """A time in seconds since the epoch, whole or not, as epoch milliseconds; None for what is none."""
+    if isinstance(at, (int, float)) and not isinstance(at, bool) and 1e-3 <= at < 1e11:
+        return int(at * 1000)
+    return None
+
+
 def epoch_ms(timestamp: object) -> int | None:
     """An ISO 8601 time as epoch milliseconds; None for what is none."""
     if not isinstance(timestamp, str):
