@@ -112,14 +112,22 @@ class Machine:
         return True
 
     def workers(self) -> list[int]:
-        """Every worker process of this machine, from the kernel's table."""
+        """Every worker process of this machine, from the kernel's table: from its birth until it holds nothing."""
         found = []
         for entry in Path("/proc").iterdir():
             if not entry.name.isdigit():
                 continue
             with contextlib.suppress(OSError):
-                argv = (entry / "cmdline").read_bytes().split(b"\0")
-                if b"worker" in argv and str(self.state.root).encode() in (entry / "environ").read_bytes():
+                argv = (entry / "cmdline").read_bytes()
+                if not argv:
+                    # Just born or about to be gone: the kernel drops a process's words before its descriptors.
+                    held = [fd.readlink() for fd in (entry / "fd").iterdir()]
+                    ours = self.state.fifo in held
+                else:
+                    ours = b"worker" in argv.split(b"\0") and (
+                        str(self.state.root).encode() in (entry / "environ").read_bytes()
+                    )
+                if ours:
                     found.append(int(entry.name))
         return found
 
