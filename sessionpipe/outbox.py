@@ -22,8 +22,9 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -143,6 +144,8 @@ _WRITER = threading.RLock()
 
 #: How much one small transaction deletes at most: what it writes to the WAL fits the reserve twice.
 _SLICE_ROWS, _SLICE_BYTES = 500, 512 << 10
+#: So many events are counted one by one sooner than all by their index.
+_FEW = 10_000
 
 
 _open_here: WeakSet[Outbox] = WeakSet()
@@ -396,20 +399,29 @@ class Outbox:
         return rows
 
     def recent(self, limit: int, *, harness: str | None = None, session: str | None = None) -> list[Row]:
-        """The newest ``limit`` rows, oldest first, of one harness and one session where given."""
-        where, values = [], []
-        if harness is not None:
-            where.append("sessions.harness = ?")
-            values.append(harness)
-        if session is not None:
-            where.append("sessions.id = ?")
-            values.append(session)
-        clause = f"WHERE {' AND '.join(where)}" if where else ""
-        rows = self._db.execute(
-            f"{_EVENTS} {clause} ORDER BY position DESC LIMIT ?",
-            (*values, limit),
-        ).fetchall()
-        return [Row._make(row) for row in reversed(rows)]
+        """The newest ``limit`` rows, oldest first: of all, of one harness, or of its ``session``.
+
+        By an index each, so that it is as fast among millions.
+        """
+        if harness is None:
+            rows = self._events("ORDER BY position DESC LIMIT ?", limit)
+        elif session is not None:
+            one = "(SELECT sid FROM sessions WHERE harness = ? AND id = ?)"
+            # A session's numbers follow its positions, and are in its index.
+            rows = self._events(f"WHERE sid = {one} ORDER BY seq DESC LIMIT ?", harness, session, limit)
+        else:
+            # Of a harness in use they are among the newest of all; of another there are few. The plus keeps
+            # SQLite from sorting all that the harness ever did.
+            near = "WHERE position > ? AND +sessions.harness = ? ORDER BY position DESC LIMIT ?"
+            rows = self._events(near, self.last_position() - _FEW, harness, limit)
+            if len(rows) < limit:
+                its = "sid IN (SELECT sid FROM sessions WHERE harness = ?)"
+                newest = f"SELECT position FROM events WHERE {its} ORDER BY position DESC LIMIT ?"  # noqa: S608
+                rows = self._events(f"WHERE position IN ({newest}) ORDER BY position DESC", harness, limit)
+        return rows[::-1]
+
+    def _events(self, rest: str, *values: Any) -> list[Row]:
+        return [Row._make(row) for row in self._db.execute(f"{_EVENTS} {rest}", values).fetchall()]
 
     def position_of(self, harness: str, session: str, seq: int) -> int | None:
         """Where the event with this key is, if it is."""
@@ -436,18 +448,29 @@ class Outbox:
         return self.last_position() if first is None else int(first) - 1
 
     def behind(self, position: int) -> int:
-        """How many events are behind ``position``; at a million of them within some 50 ms."""
+        """How many events are behind ``position``; see :meth:`all_behind`."""
+        return self.all_behind([position])[0]
+
+    def all_behind(self, positions: Sequence[int]) -> list[int]:
+        """How many events are behind each of ``positions``.
+
+        As long as nothing was forgotten they follow one upon the other, and are counted by their numbers:
+        at a million within some 10 ms, else 60 ms, however many positions are asked for.
+        """
         last = self.last_position()
         (first,) = self._db.execute("SELECT MIN(position) FROM events").fetchone()
-        if first is None or position >= last:
-            return 0
-        if (last - position) * 8 < last - first:
-            return self._number("SELECT COUNT(*) FROM events WHERE position > ?", position)
+        if first is None or all(position >= last for position in positions):
+            return [0] * len(positions)
+        first = int(first)
         events = self._number("SELECT COUNT(*) FROM events")
-        if (position - first) * 8 < last - first:
-            return events - self._number("SELECT COUNT(*) FROM events WHERE position <= ?", position)
+        if events == last - first + 1:
+            return [min(max(last - position, 0), events) for position in positions]
+        if all(last - position < _FEW or position < first for position in positions):
+            query = "SELECT COUNT(*) FROM events WHERE position > ?"
+            return [self._number(query, one) if one >= first else events for one in positions]
         # The plus keeps SQLite off the table: the positions stand in the index too, without the bodies.
-        return self._number("SELECT COUNT(*) FROM events WHERE +position > ?", position)
+        sums = ", ".join(["SUM(+position > ?)"] * len(positions))
+        return list(self._db.execute(f"SELECT {sums} FROM events", positions).fetchone())  # noqa: S608
 
     def _number(self, query: str, *values: Any) -> int:
         (number,) = self._db.execute(query, values).fetchone()
@@ -481,14 +504,29 @@ class Outbox:
         query = "SELECT COUNT(*) FROM sessions WHERE harness = ? AND id = ? AND last_type != ''"
         return bool(self._number(query, harness, session_id))
 
-    def sessions(self, limit: int | None = None) -> list[SessionRow]:
-        """The sessions with something to show, the most recently active first."""
+    def sessions(self, at_least: int | None = None, since_ms: int = 0) -> list[SessionRow]:
+        """The sessions with something to show, the most recently active first.
+
+        All of them, or the newest: ``at_least`` so many, and whoever was active at ``since_ms`` or later.
+        """
+        where = "last_type NOT IN ('', 'session.forgotten')"
+        values: tuple[int, ...] = ()
+        if at_least is not None:
+            newest = f"SELECT last_ms FROM sessions WHERE {where} ORDER BY last_ms DESC LIMIT ?"  # noqa: S608
+            where += f" AND last_ms >= MIN(?, (SELECT MIN(last_ms) FROM ({newest})))"  # noqa: S608
+            values = since_ms, at_least
         rows = self._db.execute(
-            "SELECT harness, id, next_seq, first_ms, last_ms, last_type, block, state FROM sessions"
-            " WHERE last_type NOT IN ('', 'session.forgotten') ORDER BY last_ms DESC, sid DESC LIMIT ?",
-            (-1 if limit is None else limit,),
+            "SELECT harness, id, next_seq, first_ms, last_ms, last_type, block, state FROM sessions"  # noqa: S608
+            f" WHERE {where} ORDER BY sid DESC",
+            values,
         ).fetchall()
-        return [SessionRow._make((*row[:6], object_of(row[6]), object_of(row[7]))) for row in rows]
+        # Sorted here: SQLite would sort the rows with all that stands in them.
+        rows.sort(key=itemgetter(4), reverse=True)
+        return [SessionRow._make((*row[:6], object_of(row[6]), row[7])) for row in rows]
+
+    def session_count(self) -> int:
+        """How many sessions have something to show."""
+        return self._number("SELECT COUNT(*) FROM sessions WHERE last_type NOT IN ('', 'session.forgotten')")
 
     # --- sinks --------------------------------------------------------------------------------
 

@@ -25,7 +25,10 @@ class Row(NamedTuple):
 
 
 class SessionRow(NamedTuple):
-    """One session as ``sessions`` and ``status`` see it. Times are epoch milliseconds."""
+    """One session as ``sessions`` sees it. Times are epoch milliseconds.
+
+    ``state`` is what fold remembers, as it is stored: of thousands of sessions most is never looked at.
+    """
 
     harness: str
     id: str
@@ -34,7 +37,7 @@ class SessionRow(NamedTuple):
     last_ms: int
     last_type: str
     block: dict[str, Any]
-    state: dict[str, Any]
+    state: bytes | str
 
 
 class SinkState(msgspec.Struct, kw_only=True, omit_defaults=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import subprocess
 import sys
@@ -52,6 +53,46 @@ class TestEvents:
         record(outbox, "a", *[b"x" * 100] * 10)
         assert [row.position for row in outbox.read(3, 2)] == [4, 5]
         assert len(outbox.read(0, 10, max_bytes=250)) == 3
+
+    @pytest.mark.parametrize("far", [10_000, 0], ids=["near the end", "far from it"])
+    @pytest.mark.parametrize("hole", [False, True])
+    def test_how_many_are_behind_whatever_was_forgotten(
+        self, outbox: Outbox, monkeypatch: pytest.MonkeyPatch, hole: bool, far: int
+    ) -> None:
+        monkeypatch.setattr("sessionpipe.outbox._FEW", far)
+        assert outbox.all_behind([0, 3]) == [0, 0]
+        for session in ("a", "b", "a", "b", "c"):
+            record(outbox, session, b"1", b"2")
+        outbox.prune(before_ms=6, up_to=1)
+        if hole:
+            outbox.forget("codex", "b", 9, 1, lambda _seq: b"gone")
+        places = range(outbox.last_position() + 2)
+        assert outbox.all_behind(places) == [len(outbox.read(place, 99)) for place in places]
+
+    @pytest.mark.parametrize("near", [10_000, 2], ids=["all are new", "most are old"])
+    @pytest.mark.parametrize(
+        ("wanted", "bodies"),
+        [
+            ({}, [b"5", b"6"]),
+            ({"harness": "codex"}, [b"3", b"6"]),
+            ({"harness": "pi"}, [b"4", b"5"]),
+            ({"harness": "codex", "session": "a"}, [b"2", b"3"]),
+            ({"harness": "pi", "session": "a"}, []),
+        ],
+    )
+    def test_the_newest_of_all_of_a_harness_or_of_a_session(
+        self,
+        outbox: Outbox,
+        monkeypatch: pytest.MonkeyPatch,
+        near: int,
+        wanted: dict[str, str],
+        bodies: list[bytes],
+    ) -> None:
+        monkeypatch.setattr("sessionpipe.outbox._FEW", near)
+        record(outbox, "a", b"1", b"2", b"3")
+        record(outbox, "p", b"4", b"5", harness="pi")
+        record(outbox, "b", b"6")
+        assert [row.body for row in outbox.recent(2, **wanted)] == bodies
 
     @pytest.mark.parametrize("change", ["UPDATE events SET body = ''", "DELETE FROM events"])
     def test_nothing_but_this_module_changes_a_row(self, outbox: Outbox, path: Path, change: str) -> None:
@@ -194,6 +235,52 @@ class TestForgetting:
         for file in path.parent.glob("outbox.db*"):
             assert b"remember-me" not in file.read_bytes()
         assert b"keep-me" in path.read_bytes()
+
+
+class TestAmongMillions:
+    """What is done at every hook, batch and look is found by an index, or begins at an end and is bounded."""
+
+    def test_no_query_goes_through_a_table(self, outbox: Outbox) -> None:
+        outbox.add_sink("board", 0)
+        asked: list[str] = []
+        outbox._db.set_trace_callback(asked.append)
+        record(outbox, "a", b"1", b"2", job="j")
+        with outbox.transaction() as tx:
+            session = tx.session("codex", "a", 2)
+            tx.queue_read(session, {}, 3, 3)
+            tx.pending_read(session)
+            tx.postpone_read(session, None)
+            tx.wake_read(session, 4)
+            tx.settle_read(session)
+            tx.discard(session)
+            tx.unmark(["j"])
+        outbox.done(["j"])
+        outbox.knows("codex", "a")
+        outbox.read(0, 5)
+        outbox.recent(5)
+        outbox.recent(1, harness="codex", session="a")
+        outbox.recent(9, harness="codex")
+        outbox.position_of("codex", "a", 1)
+        outbox.last_position()
+        outbox.waiting_since(1)
+        outbox.change_sink("board", lambda sink: sink)
+        outbox.prune(before_ms=6, up_to=1)
+        outbox.prune_oldest(["board"], 9)
+        outbox.forget("codex", "a", 9, 1, lambda _seq: b"gone")
+        outbox.erasures()
+        outbox._db.set_trace_callback(None)
+        queries = {query for query in asked if query.startswith(("SELECT", "INSERT", "UPDATE", "DELETE"))}
+        through = [
+            query
+            for query in sorted(queries)
+            for (*_, step) in outbox._db.execute(f"EXPLAIN QUERY PLAN {query}")
+            if re.match("SCAN (events|sessions|jobs_done)", step)
+        ]
+        assert len(queries) > 25
+        # In the order of their positions, from an end.
+        assert [
+            query for query in through if not re.search(r"ORDER BY position( DESC)? LIMIT \d+$", query)
+        ] == []
 
 
 class TestOpening:

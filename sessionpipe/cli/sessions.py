@@ -6,6 +6,7 @@ import sys
 from typing import Any
 
 import click
+import msgspec
 
 from sessionpipe.cli.common import echo_json, printable, state
 from sessionpipe.cli.render import STYLES, Tone, ago, colour_wanted, columns_of, cut, session_name, table
@@ -36,16 +37,37 @@ def standing(row: SessionRow) -> str:
     It is no verdict on what was not heard: a session whose agent was killed in a turn stays ``working``,
     and when it was last heard of stands beside it. The keys are those of what fold remembers.
     """
-    memory = row.state
-    if any(attention.get("kind") != "idle" for attention in memory.get("open", {}).values()):
+    memory = _memory(row.state)
+    if any(attention.kind != "idle" for attention in memory.open.values()):
         return "needs you"
-    turn = memory.get("turn")
     if row.last_type == "session.backfill":
         return "before"
-    if turn is None:
+    if memory.turn is None:
         # A transcript that was read late may come after the end; nothing but an end forgets the turn.
         return "ended" if row.last_type in ("session.ended", "turn.transcript") else "idle"
-    return "idle" if turn.get("over") else "working"
+    return "idle" if memory.turn.over else "working"
+
+
+class _Attention(msgspec.Struct):
+    kind: str | None = None
+
+
+class _Turn(msgspec.Struct):
+    over: bool = False
+
+
+class _Memory(msgspec.Struct):
+    """Of what fold remembers, what is looked at here: the rest of it is ten times as much to decode."""
+
+    open: dict[str, _Attention] = {}
+    turn: _Turn | None = None
+
+
+def _memory(state: bytes | str) -> _Memory:
+    try:
+        return msgspec.json.decode(state, type=_Memory)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return _Memory()  # A bit may tip on a disk; the session's next hook writes it anew.
 
 
 @click.command(short_help="List the sessions: what works, what needs you, what ended.")
@@ -60,17 +82,20 @@ def sessions(as_json: bool) -> None:
       sessionpipe sessions
       sessionpipe sessions --json | jq '.[] | select(.state == "needs you")'
     """
-    with looking(state()) as outbox:
-        rows = outbox.sessions() if outbox else []
     if as_json:
-        echo_json([as_data(row) for row in rows])
+        with looking(state()) as outbox:
+            echo_json([as_data(row) for row in (outbox.sessions() if outbox else [])])
         return
+    now = now_ms()
+    with looking(state()) as outbox:
+        rows = outbox.sessions(SHOWN, since_ms=now - ON_TOP_MS) if outbox else []
+        more = (outbox.session_count() if outbox else 0) - SHOWN
     if not rows:
         click.echo("no session is recorded yet; `sessionpipe install` hooks your agents")
         return
-    _show(_ordered(rows, now_ms())[:SHOWN])
-    if len(rows) > SHOWN:
-        click.echo(f"and {len(rows) - SHOWN} older ones; --json has them all")
+    _show(_ordered(rows, now)[:SHOWN], now)
+    if more > 0:
+        click.echo(f"and {more} older ones; --json has them all")
 
 
 def as_data(row: SessionRow) -> dict[str, Any]:
@@ -95,8 +120,7 @@ def _ordered(rows: list[SessionRow], now_ms: int) -> list[SessionRow]:
     return sorted(rows, key=waits, reverse=True)
 
 
-def _show(rows: list[SessionRow]) -> None:
-    now = now_ms()
+def _show(rows: list[SessionRow], now: int) -> None:
     cells = [
         (
             short_id(row.harness, row.id),

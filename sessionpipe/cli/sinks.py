@@ -114,10 +114,11 @@ def list_() -> None:
     lines = [("NAME", "TIER", "PII", "TARGET", "STATE")]
     with looking(state()) as outbox:
         rows = {row.name: row for row in outbox.sinks()} if outbox else {}
-        for sink in known.sinks:
-            row = rows.get(sink.name)
-            behind = outbox.behind(row.position if row else 0) if outbox else 0
-            shown = sink_data(sink, row, behind, now)
+        found = [rows.get(sink.name) for sink in known.sinks]
+        positions = [row.position if row else 0 for row in found]
+        behind = outbox.all_behind(positions) if outbox else [0] * len(found)
+        for sink, row, lacks in zip(known.sinks, found, behind, strict=True):
+            shown = sink_data(sink, row, lacks, now)
             capped = shown["effective_tier"] != sink.tier
             # A tier like 2→1 is one that the receiver lowered.
             tier = f"{sink.tier}→{shown['effective_tier']}" if capped else str(sink.tier)

@@ -172,14 +172,16 @@ def harness_data(place: State) -> list[dict[str, Any]]:
 def _sinks(config: Config | None, outbox: Outbox, now_ms: int) -> Iterator[dict[str, Any]]:
     known = {sink.name: sink for sink in outbox.sinks()}
     if config is not None:
-        for sink in config.sinks:
-            row = known.get(sink.name)
-            yield sink_data(sink, row, outbox.behind(row.position if row else 0), now_ms)
+        rows = [known.get(sink.name) for sink in config.sinks]
+        behind = outbox.all_behind([row.position if row else 0 for row in rows])
+        for sink, row, lacks in zip(config.sinks, rows, behind, strict=True):
+            yield sink_data(sink, row, lacks, now_ms)
         return
     # Which sinks there are cannot be read: what is remembered of them is shown instead.
-    for row in known.values():
+    behind = outbox.all_behind([row.position for row in known.values()])
+    for row, lacks in zip(known.values(), behind, strict=True):
         unread = {"kind": None, "target": None, "tier": None, "effective_tier": None, "paused": True}
-        shown = sink_data(SinkConfig(name=row.name, kind="stdout"), row, outbox.behind(row.position), now_ms)
+        shown = sink_data(SinkConfig(name=row.name, kind="stdout"), row, lacks, now_ms)
         yield {**shown, **unread, "reason": "the settings cannot be read"}
 
 

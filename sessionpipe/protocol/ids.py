@@ -54,7 +54,7 @@ def rfc3339(epoch_ms: int) -> str:
     """``epoch_ms`` as UTC RFC 3339 with milliseconds and ``Z`` (§2, ``time``)."""
     seconds, ms = divmod(epoch_ms, 1000)
     try:
-        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{ms:03d}Z"
+        return f"{datetime.fromtimestamp(seconds, UTC).isoformat()[:19]}.{ms:03d}Z"
     except (OverflowError, ValueError, OSError):
         return "1970-01-01T00:00:00.000Z"
 

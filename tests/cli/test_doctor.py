@@ -28,9 +28,9 @@ def place() -> State:
     return state
 
 
-def look(run: Any) -> dict[str, list[dict[str, Any]]]:
+def look(run: Any, *options: str) -> dict[str, list[dict[str, Any]]]:
     """The findings by check; the exit status says whether one fails."""
-    done = run("doctor", "--json")
+    done = run("doctor", "--json", *options)
     told = json.loads(done.stdout)
     failed = any(finding["level"] == "fail" for finding in told["findings"])
     assert (done.exit_code, told["ok"]) == (int(failed), not failed)
@@ -92,6 +92,20 @@ def test_a_damaged_outbox_fails_and_says_what_mends_it(run: Any, recorder: Any, 
     (finding,) = look(run)["outbox"]
     assert (finding["level"], finding["mend"]) == ("fail", "sessionpipe flush")
     assert f"{recorder.state.outbox} is damaged: " in finding["message"]
+
+
+def test_a_large_outbox_is_looked_through_when_asked_to(
+    run: Any, recorder: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor, "LOOK_BYTES", 0)
+    recorder.add("one", "turn.started")
+    (finding,) = look(run)["outbox"]
+    assert "never yet" in finding["message"] and "doctor --whole" in finding["message"]
+    recorder.outbox.remember("checked_ms", now_ms() - 3 * 3_600_000)
+    (finding,) = look(run)["outbox"]
+    assert "looked through 3 h ago by the worker" in finding["message"]
+    (finding,) = look(run, "--whole")["outbox"]
+    assert finding["message"] == "whole: 1 event of 1 session"
 
 
 @pytest.mark.skipif(os.getuid() == 0, reason="root may write anywhere")

@@ -9,15 +9,14 @@ from typing import Any
 import pytest
 
 from sessionpipe.cli.sessions import standing
-from sessionpipe.outbox import SessionRow
+from sessionpipe.outbox import SessionRow, encode
 from sessionpipe.protocol import rfc3339, short_id
 from tests.cli.conftest import START
 
 
 def row(last_type: str, **memory: Any) -> SessionRow:
-    return SessionRow(
-        "pi", "s", 1, 0, 0, last_type, {}, {"started": True, "turn": None, "open": {}, **memory}
-    )
+    state = encode({"started": True, "turn": None, "open": {}, **memory})
+    return SessionRow("pi", "s", 1, 0, 0, last_type, {}, state)
 
 
 RUNNING = {"id": "t", "since": 1, "over": False}
@@ -59,7 +58,7 @@ def test_fold_remembers_what_standing_reads() -> None:
         draft("session.ended", reason="exit"),
     ):
         memory, _ = fold(memory, [said])
-        stood.append(standing(SessionRow("pi", "s", 1, 0, 0, said["type"], {}, memory)))
+        stood.append(standing(SessionRow("pi", "s", 1, 0, 0, said["type"], {}, encode(memory))))
     assert stood == ["idle", "working", "needs you", "idle", "ended"]
 
 
