@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 LINGER_S = 3.0
 #: How long a worker has been at work when it begins to see to the outbox itself.
 UPKEEP_AFTER_S = 1.0
+#: How often a worker that waits for a sink gives memory back at most.
+SLIM_EVERY_S = 60.0
 #: How long a worker waits for one that makes way.
 TAKEOVER_S = 10.0
 #: After so many failed connections in one life, somebody started elsewhere may see the network.
@@ -322,6 +324,7 @@ class Worker:
         trouble, again_at = Trouble(), 0.0
         active = time.monotonic()
         upkeep_at = active + UPKEEP_AFTER_S
+        slimmed = -SLIM_EVERY_S
         while True:
             if not self.fifo.still_there():
                 # Somebody removed it: hooks would start workers in vain, and this one hear of nothing.
@@ -380,6 +383,12 @@ class Worker:
                     return self._make_way(spool)
                 if not owed and now - active >= LINGER_S:
                     return "idle"
+            if owed and not busy and now - slimmed > SLIM_EVERY_S:
+                # Nobody knows how long it stays: from here on it is asleep, and small.
+                from sessionpipe.memory import give_back
+
+                give_back()
+                slimmed = now
             timeouts = [_LONGEST_SLEEP_S]
             if self._upkeep is not None and not self._upkeep.is_alive():
                 timeouts.append(upkeep_at - now)
@@ -515,11 +524,12 @@ class Worker:
                 return
         except OSError:
             return  # Nothing is installed.
-        from sessionpipe.install import launcher
+        from sessionpipe.install import launcher, native
         from sessionpipe.install.targets import answers
 
         try:
             launcher.write(self.state, self._config_file.parent, answers())
+            native.build(self.state)
         except Exception as error:
             self.log("warning", f"the launcher cannot be written anew: {error}")
 
