@@ -8,9 +8,9 @@ of rules nor what stands elsewhere in the text changes what is found at a place,
 from __future__ import annotations
 
 import re
+import threading
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
 from operator import le, lt
 from typing import NamedTuple
 
@@ -58,8 +58,21 @@ class _Engine(NamedTuple):
     starts: list[bool]
 
 
-@cache
+# Reentrant: a signal's handler that logs may come in the midst of it.
+_making = threading.RLock()
+_made: _Engine | None = None
+
+
 def _engine() -> _Engine:
+    """The engine, made once: the threads of a worker come to it at the same moment, and it takes 40 MB to make."""
+    global _made
+    if _made is None:
+        with _making:
+            _made = _made or _compiled()
+    return _made
+
+
+def _compiled() -> _Engine:
     tables = shapes.tables()
     stems = [Word(stem) for stem in load("secrets@1")["names"]["stems"]]
     return _Engine(

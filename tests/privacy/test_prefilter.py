@@ -148,7 +148,7 @@ def without_hyperscan(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "hyperscan", None)
     monkeypatch.delitem(sys.modules, "sessionpipe.privacy.automaton", raising=False)
     monkeypatch.delattr("sessionpipe.privacy.automaton", raising=False)
-    slow = engine._engine.__wrapped__()
+    slow = engine._compiled()
     monkeypatch.setattr(engine, "_engine", lambda: slow)
 
 
