@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import hyperscan
 
-from sessionpipe.privacy.sought import BITS, Occurring, Places, Run, Signs, Word
+from sessionpipe.privacy.sought import BITS, Occurring, Places, Signs, Step, Word
 
 
 class Expression(NamedTuple):
@@ -28,11 +28,12 @@ class Expression(NamedTuple):
 _Match = Callable[[int, int, int, int, object], None]
 
 
-def _database(expressions: Sequence[Expression]) -> hyperscan.Database:
+def _database(expressions: Sequence[Expression], ids: Sequence[int] = ()) -> hyperscan.Database:
+    """``expressions`` compiled; a match is told by its expression's index, or by what ``ids`` has there."""
     database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
     database.compile(
         expressions=[one.text.encode() for one in expressions],
-        ids=list(range(len(expressions))),
+        ids=list(ids or range(len(expressions))),
         elements=len(expressions),
         flags=[
             (hyperscan.HS_FLAG_SINGLEMATCH if one.once else 0)
@@ -92,38 +93,42 @@ def places(groups: Sequence[Sequence[Word]], instead: Places) -> Places:
     return answer
 
 
-def signs(runs: Sequence[Sequence[Run]], gates: Sequence[str], instead: Signs) -> Signs:
-    """Where the signs of ``runs`` stand: one run after another, as long as the text matches the gate before it."""
-    steps = [
+def signs(steps: Sequence[Step], instead: Signs) -> Signs:
+    """Where the signs of the runs of ``steps`` stand: one step after another, as long as the text matches its gate."""
+    scans = [
         (
-            _database([Expression(gate, once=True)]).scan,
-            [(_database([Expression(run.expression())]).scan, 1 + run.behind[1]) for run in behind],
+            _database([Expression(step.gate, once=True)]).scan if step.gate else None,
+            # What tells a match is how far before its end the sign stands.
+            _database(
+                [Expression(run.expression()) for run in step.runs], [1 + run.behind[1] for run in step.runs]
+            ).scan,
         )
-        for gate, behind in zip(gates, runs, strict=True)
+        for step in steps
     ]
+    gated: list[int] = []
     found: list[int] = []
-    add = found.append
+    opened, add = gated.append, found.append
     free = threading.Lock()
 
-    def match(which: int, start: int, end: int, flags: int, context: object) -> None:
-        add(end)
+    def at_gate(which: int, start: int, end: int, flags: int, context: object) -> None:
+        opened(end)
+
+    def match(back: int, start: int, end: int, flags: int, context: object) -> None:
+        add(end - back)
 
     def answer(piece: bytes) -> list[int]:
         if not free.acquire(blocking=False):
             return instead(piece)
         try:
-            signs: list[int] = []
-            for is_open, scans in steps:
-                found.clear()
-                is_open(piece, match)
-                if not found:
-                    break
-                for scan, back in scans:
-                    found.clear()
-                    scan(piece, match)
-                    if found:
-                        signs += [end - back for end in found]
-            return sorted(set(signs)) if signs else signs
+            found.clear()
+            for gate, scan in scans:
+                if gate:
+                    gated.clear()
+                    gate(piece, at_gate)
+                    if not gated:
+                        break
+                scan(piece, match)
+            return sorted(set(found))
         finally:
             free.release()
 

@@ -77,7 +77,7 @@ def _compiled() -> _Engine:
     stems = [Word(stem) for stem in load("secrets@1")["names"]["stems"]]
     return _Engine(
         prefilter.places([tables.words, stems]),
-        prefilter.signs(shapes.RUNS, shapes.GATES),
+        prefilter.signs(shapes.RUNS),
         prefilter.gate("|".join(word for word, _ in tables.foreign)),
         prefilter.gate(wrapped.GOES_ON),
         ties.finder(),

@@ -7,14 +7,16 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
-from sessionpipe.privacy.sought import BITS, TOKEN, Occurring, Places, Run, Signs, Word
+from sessionpipe.privacy.sought import BITS, SHORTEST, TOKEN, Occurring, Places, Signs, Step, Word
 
 _UUID = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+# What a row ends with, behind its last word: a token may begin there that a terminal has wrapped.
+_ROW_ENDS = r"[ \t?]*+\r?(?:\n|\Z)"
 # It always matches, if only nothing: a search that failed at one place would begin again at the next.
 # Bounded, because `re` remembers every round of a repeated group.
 _RUNS = re.compile(
-    rf"(?>(?:{_UUID}|(?:[0-9a-f]{{16,}}+(?![{TOKEN}])|[{TOKEN}]{{0,15}}+)[^{TOKEN}]++){{0,99}})"
-    rf"([{TOKEN}]{{16,}}+|)".encode()
+    rf"(?>(?:{_UUID}|(?:[0-9a-f]{{16,}}+(?![{TOKEN}])|[{TOKEN}]{{1,{SHORTEST - 1}}}+(?!{_ROW_ENDS})|)"
+    rf"[^{TOKEN}]++){{0,99}})([{TOKEN}]++|)".encode()
 )
 
 
@@ -40,7 +42,7 @@ def occurring(words: Sequence[Word]) -> Occurring:
     def answer(piece: bytes) -> list[int]:
         found = anywhere(piece.lower())
         runs = b"\n".join(_RUNS.findall(piece))
-        if len(runs) >= 16 and starts:
+        if starts:
             for start in set(begins.findall(b"\n" + runs)):
                 found.update(spoken_for(start))
         return list(found)
@@ -68,19 +70,28 @@ def places(groups: Sequence[Sequence[Word]]) -> Places:
     return answer
 
 
-def signs(runs: Sequence[Sequence[Run]]) -> Signs:
-    """Where the signs of ``runs`` stand."""
+def signs(steps: Sequence[Step]) -> Signs:
+    """Where the signs of the runs of ``steps`` stand."""
     forms = [
-        re.compile(
-            (
-                f"[{run.signs}](?=[{run.behind[0]}]{{{run.behind[1]}}})"
-                + (f"(?<=[{run.before[0]}]{{{run.before[1]}}}.)" if run.before[1] else "")
-            ).encode()
+        (
+            re.compile(f"[{run.signs}](?=[{run.behind[0]}]{{{run.behind[1]}}})".encode()),
+            re.compile(rf"(?:{run.before})\Z".encode()),
         )
-        for group in runs
-        for run in group
+        for step in steps
+        for run in step.runs
     ]
-    return lambda piece: sorted({match.start() for form in forms for match in form.finditer(piece)})
+    return lambda piece: sorted(
+        {
+            at
+            for sign, before in forms
+            for at in map(re.Match.start, sign.finditer(piece))
+            if before.search(piece, max(0, at - _BEFORE), at)
+        }
+    )
+
+
+# No run has more before its sign.
+_BEFORE = 64
 
 
 #: Letters and signs of code, JSON and prose, rarest first.

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from sessionpipe.privacy import expressions
-from sessionpipe.privacy.sought import Occurring, Places, Run, Signs, Word
+from sessionpipe.privacy.sought import Occurring, Places, Signs, Step, Word
 
 _Found = TypeVar("_Found")
 
@@ -47,13 +47,13 @@ def places(groups: Sequence[Sequence[Word]]) -> Places:
         return plain
 
 
-def signs(runs: Sequence[Sequence[Run]], gates: Sequence[str]) -> Signs:
-    """Where the signs of ``runs`` stand; a text with one of a group matches its gate and all those before."""
-    plain = _late(lambda: expressions.signs(runs))
+def signs(steps: Sequence[Step]) -> Signs:
+    """Where the signs of the runs of ``steps`` stand."""
+    plain = _late(lambda: expressions.signs(steps))
     try:
         from sessionpipe.privacy import automaton
 
-        return automaton.signs(runs, gates, plain)
+        return automaton.signs(steps, plain)
     except Exception:
         return plain
 

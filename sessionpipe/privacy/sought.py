@@ -39,15 +39,25 @@ class Word(NamedTuple):
 
 
 class Run(NamedTuple):
-    """Some signs, with so many characters of a class before and behind them: ``("0-9a-f", 32)``."""
+    """Some signs, behind what matches an expression and before so many of a class: ``("0-9a-f", 32)``.
 
+    An expression is one that all regular expressions read alike.
+    """
+
+    before: str
     signs: str
     behind: tuple[str, int]
-    before: tuple[str, int] = ("", 0)
 
     def expression(self) -> str:
-        """An expression that all regular expressions read alike."""
-        before, behind = self.before, self.behind
-        return (f"[{before[0]}]{{{before[1]}}}" if before[1] else "") + (
-            f"[{self.signs}][{behind[0]}]{{{behind[1]}}}"
-        )
+        """All of it as an expression."""
+        return f"{self.before}[{self.signs}][{self.behind[0]}]{{{self.behind[1]}}}"
+
+
+class Step(NamedTuple):
+    """Some runs, and an expression for what a text has that has one of them, or one of a later step's.
+
+    Without such a ``gate`` the step before has said it.
+    """
+
+    gate: str
+    runs: tuple[Run, ...]

@@ -120,6 +120,19 @@ class Tied(NamedTuple):
 _RARE = {".": r"\.(?=[tfsv])", "(": r"""\((?=[ \t"'`\\])"""}
 
 
+# Of what may stand behind one blank and a word in small letters there is only this.
+_PROSE = ("gap", "option", "said")
+_BEFORE_WORD = "(?! [a-bd-uw-z])"
+
+
+def _any_of(ties: dict[str, str]) -> str:
+    """Any of ``ties``, in order."""
+    groups = {kind: f"(?P<{kind}>{tie})" for kind, tie in ties.items()}
+    others = "|".join(group for kind, group in groups.items() if kind not in _PROSE)
+    prose = [group for kind, group in groups.items() if kind in _PROSE]
+    return "|".join((f"{_BEFORE_WORD}(?:{others})", *prose)) if prose else others
+
+
 @cache
 def finder() -> Callable[[str, int], Tied | None]:
     """Tells what the name with a stem at a place of a text is tied to its value by; None for most."""
@@ -133,9 +146,7 @@ def finder() -> Callable[[str, int], Tied | None]:
         rf"(?P<rest>{_REST}{more})(?: [0-9]{{1,2}}(?=:)|)(?P<closers>{_CLOSERS})(?={follows})"
     ).match
     ties = {
-        sign: re.compile(
-            "|".join(f"(?P<{kind}>{tie})" for kind, (first, tie) in _TIES.items() if sign in first)
-        ).match
+        sign: re.compile(_any_of({kind: tie for kind, (first, tie) in _TIES.items() if sign in first})).match
         for sign in firsts
     }
 

@@ -25,7 +25,7 @@ _ENDS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012345678
 #: what is not ASCII.
 GOES_ON = (
     r"[^\n]{35}[A-Za-z0-9_+/=.~-]\n[ \t]{0,12}"
-    r"(?:[A-Za-z_+/=%~-]{0,48}[0-9]|[A-Za-z0-9_+/=.%~-]+[ \t?]*(?:\n|$))"
+    r"(?:[A-Za-z_+/=%~-]*[0-9]|[A-Za-z0-9_+/=.%~-]+[ \t?]*(?:\n|$))"
 )
 _BOXED = re.compile(rf"\n[ \t]{{0,12}}[{_BORDER}][ \t]{{0,4}}{_GOES_ON}")
 _BOX = re.compile(rf"[{_BORDER}](?<=[^\n]{{36}})[ \t]{{0,4}}\Z")

@@ -37,6 +37,12 @@ _pieces = (
         [
             "abcdefghij0123456789",
             "0123456789abcdef" * 2,
+            "0",
+            "t",
+            ".abcdefg",
+            ".abcdef:",
+            "01234567:",
+            "AbCdEfGhIjKl-_",
             " ",
             "\n",
             "_",
@@ -59,9 +65,7 @@ def places(way: str) -> Places:
 
 
 def signs(way: str) -> Signs:
-    return (
-        prefilter.signs(shapes.RUNS, shapes.GATES) if way == "hyperscan" else expressions.signs(shapes.RUNS)
-    )
+    return prefilter.signs(shapes.RUNS) if way == "hyperscan" else expressions.signs(shapes.RUNS)
 
 
 def standing(text: str) -> set[tuple[int, int]]:
@@ -69,7 +73,7 @@ def standing(text: str) -> set[tuple[int, int]]:
     found = set()
     in_runs = {
         at
-        for run in re.finditer("[A-Za-z0-9_.-]{16,}", text, re.ASCII)
+        for run in re.finditer(r"[A-Za-z0-9_.-]{15,}|[A-Za-z0-9_.-]+(?=[ \t?]*\r?(?:\n|\Z))", text, re.ASCII)
         for at in range(run.start(), run.end())
         if re.compile(r"(?:(?<![A-Za-z0-9])|(?<=%20)|(?<=\\\\n))").match(text, at)
     }
