@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 # How long an example takes is the machine's business, never a test's. Most laws fall within a few
-# examples if they fall at all; who changes one looks longer, with HYPOTHESIS_PROFILE=thorough.
-settings.register_profile("sessionpipe", deadline=None, max_examples=40)
-settings.register_profile("thorough", deadline=None, max_examples=1000)
+# examples if they fall at all; who changes one looks longer, with HYPOTHESIS_PROFILE=thorough, and for other
+# examples than anybody has seen, with HYPOTHESIS_PROFILE=random. What must pass before a change lands has the same
+# examples each time: it says whether this change is right, not whether somebody was lucky.
+_USUAL = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("sessionpipe", _USUAL, derandomize=True)
+settings.register_profile("random", _USUAL)
+settings.register_profile("thorough", _USUAL, max_examples=1000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "sessionpipe"))
 
 _SHARED = Path(__file__).resolve().parent.parent.parent / "shared"
@@ -25,6 +30,17 @@ _SHARED = Path(__file__).resolve().parent.parent.parent / "shared"
 for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, lambda *_: None)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Thousands of tests are made here and stay until the end: looking whether they could go took a tenth of all."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture(scope="session")
