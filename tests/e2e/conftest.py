@@ -13,13 +13,13 @@ from tests.e2e.machine import Machine
 
 
 @pytest.fixture
-def machine(tmp_path: Path) -> Iterator[Machine]:
-    machine = Machine(tmp_path)
+def machine(tmp_path: Path, forked: Forked) -> Iterator[Machine]:
+    machine = Machine(tmp_path, forked=forked)
     yield machine
     machine.stop()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def forked() -> Iterator[Forked]:
     forked = Forked()
     yield forked

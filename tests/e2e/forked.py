@@ -36,8 +36,10 @@ class Forked:
     """The process that forks; one request at a time."""
 
     def __init__(self) -> None:
+        nowhere = {f"SESSIONPIPE_{name}_DIR": f"{os.devnull}/none" for name in ("STATE", "CONFIG")}
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.e2e.forked"],
+            env={**os.environ, **nowhere},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -47,6 +49,7 @@ class Forked:
     def run(self, *argv: str, env: dict[str, str], said: Path, **how: Any) -> int:
         """``sessionpipe ARGV`` under ``env``; what it prints goes to the file ``said``.
 
+        What it prints on stderr goes to the file ``erred`` where one is named. ``cwd`` is where it runs.
         ``hook HARNESS EVENT`` is the hook, with the file ``stdin`` as its standard input. ``fault`` is a
         fault point, ``uid`` the user it runs as, ``fsize`` how large a file it may write at most,
         ``patience`` how long a flush tries, ``busy`` how long a lock is waited for, in seconds.
@@ -55,6 +58,15 @@ class Forked:
         stdin.write(json.dumps({"argv": argv, "env": env, "said": str(said), **how}) + "\n")
         stdin.flush()
         return int(stdout.readline())
+
+    def command(
+        self, *argv: str, env: dict[str, str], cwd: Path, stdin: str, folder: Path
+    ) -> subprocess.CompletedProcess[str]:
+        """``sessionpipe ARGV`` as :func:`subprocess.run` tells of it; ``folder`` is for what it reads and prints."""
+        given, said, erred = (folder / f"command.{name}" for name in ("in", "out", "err"))
+        given.write_text(stdin)
+        status = self.run(*argv, env=env, cwd=str(cwd), stdin=str(given), said=said, erred=str(erred))
+        return subprocess.CompletedProcess(argv, status, said.read_text(), erred.read_text())
 
     def close(self) -> None:
         stdin, stdout = self._pipes()
@@ -90,8 +102,12 @@ def _be(request: dict[str, Any]) -> None:
     try:
         given = os.open(request.get("stdin", os.devnull), os.O_RDONLY)
         out = os.open(request["said"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        for fd, other in ((0, given), (1, out), (2, out)):
+        erred = request.get("erred")
+        err = out if erred is None else os.open(erred, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        for fd, other in ((0, given), (1, out), (2, err)):
             os.dup2(other, fd)
+        if (cwd := request.get("cwd")) is not None:
+            os.chdir(cwd)
         os.environ.clear()
         os.environ.update(request["env"])
         os.umask(0o077)
@@ -101,7 +117,7 @@ def _be(request: dict[str, Any]) -> None:
             os.setgroups([])
             os.setgid(uid)
             os.setuid(uid)
-        faults.arm(request.get("fault", ""))
+        faults.arm(request.get("fault") or request["env"].get("SESSIONPIPE_FAULT", ""))
         if (busy := request.get("busy")) is not None:
             outbox.PATIENCE_S = busy
         if (patience := request.get("patience")) is not None:

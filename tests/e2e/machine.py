@@ -11,33 +11,44 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sessionpipe.liveness import worker_alive
 from sessionpipe.outbox import Outbox
 from sessionpipe.paths import State
 from tests.patience import PATIENCE_S
 
+if TYPE_CHECKING:
+    from tests.e2e.forked import Forked
+
 SESSIONPIPE = [sys.executable, "-m", "sessionpipe"]
 HOOK = Path(__file__).resolve().parents[2] / "sessionpipe" / "hook.py"
 
 
 def wait_for(condition: Callable[[], Any], what: str, seconds: float = PATIENCE_S) -> Any:
-    """Wait until ``condition`` is true and return what it was; fail naming ``what`` after ``seconds``."""
+    """Wait until ``condition`` is true and return what it was; fail naming ``what`` after ``seconds``.
+
+    Looking takes a fifth of the time at most: what is waited for needs the processor, too.
+    """
     deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
+    while (begun := time.monotonic()) < deadline:
         if value := condition():
             return value
-        time.sleep(0.01)
+        time.sleep(max(0.01, 4 * (time.monotonic() - begun)))
     raise AssertionError(f"waited {seconds:.0f} s in vain for {what}")
 
 
 class Machine:
-    """One person's machine below ``root``, on which ``python`` runs sessionpipe."""
+    """One person's machine below ``root``, on which ``python`` runs sessionpipe.
 
-    def __init__(self, root: Path, python: str = sys.executable) -> None:
+    Where there is a process that forks, commands are run by it: a test of what workers and agents do needs many
+    of them to make ready and to look, and a start of Python for each would be most of its work.
+    """
+
+    def __init__(self, root: Path, python: str = sys.executable, forked: Forked | None = None) -> None:
         self.root = root
         self.python = python
+        self._forked = forked
         self.home = root / "person"
         self.state = State(root / "state dir's")
         self.config = root / "config"
@@ -55,15 +66,19 @@ class Machine:
     def sessionpipe(
         self, *argv: str, check: bool = True, stdin: str = "", **extra: str
     ) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [self.python, *SESSIONPIPE[1:], *argv],
-            env=self.environment(**extra),
-            input=stdin,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            cwd=self.home,
-        )
+        env = self.environment(**extra)
+        if self._forked is not None:
+            done = self._forked.command(*argv, env=env, cwd=self.home, stdin=stdin, folder=self.root)
+        else:
+            done = subprocess.run(
+                [self.python, *SESSIONPIPE[1:], *argv],
+                env=env,
+                input=stdin,
+                capture_output=True,
+                text=True,
+                timeout=120,
+                cwd=self.home,
+            )
         if check and done.returncode:
             raise AssertionError(f"{argv}: exit {done.returncode}\n{done.stdout}\n{done.stderr}")
         return done
