@@ -4,13 +4,29 @@ from __future__ import annotations
 
 import sys
 
-from tests.benchmarks import delivery, hook, ingest, intake, journal, received, redaction
+from tests.benchmarks import (
+    commands,
+    day,
+    delivery,
+    hook,
+    ingest,
+    intake,
+    journal,
+    outbox,
+    received,
+    redaction,
+    worker,
+)
 
 BENCHMARKS = {
     "hook": hook.run,
     "redaction": redaction.run,
     "intake": intake.run,
     "delivery": delivery.run,
+    "worker": worker.run,
+    "commands": commands.run,
+    "outbox": outbox.run,
+    "day": day.run,
     "receiver": received.run,
     "ingest": ingest.run,
     "journal": journal.run,

@@ -48,8 +48,8 @@ def run() -> None:
     for label, jobs, size, budget in (
         ("0.5KB", 3000, 512, 1500),
         ("2KB", 3000, 2048, 1500),
-        ("20KB", 800, 20_480, 0),
-        ("200KB", 100, 204_800, 0),
+        ("20KB", 800, 20_480, 700),
+        ("200KB", 100, 204_800, 250),
     ):
         with tempfile.TemporaryDirectory() as folder:
             spool = Spool(Path(folder) / "spool")

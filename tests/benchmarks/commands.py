@@ -1,0 +1,105 @@
+"""The commands that look: whole processes, among 100 000 and among 1 000 000 events, the outbox in the page cache.
+
+Medians of runs that alternate between the two, and the growth between them: a command that shows a screen
+should not take longer for what it does not show. Three sinks stand at the end, in the middle and at the
+beginning; one session was forgotten, so that positions have a gap and cannot just be subtracted.
+
+What was tried, of a million events in 5 000 sessions: ``sessions`` was 380 ms, and ``--json`` 430. Decoding only
+that of a session's memory which is shown gave 60 ms, sorting in Python rather than in SQLite (which sorts the
+rows with all that stands in them) 25, ``isoformat`` for ``strftime`` 30, asking ``isprintable`` before a regular
+expression goes through megabytes of JSON 50. ``tail --harness`` was 1.6 s, since SQLite sorted everything that the
+harness had ever done; its newest events are now looked for among the newest of all first. ``status`` counts what
+every sink lacks in one pass, and in none where nothing was forgotten. ``doctor`` looked through the whole file
+every time, which was 0.8 s of its 1.4; of a file that large it now says when the worker did.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import sys
+
+from sessionpipe.clock import now_ms
+from sessionpipe.install import launcher
+from sessionpipe.outbox import Outbox
+from tests.benchmarks import atlarge
+from tests.benchmarks.measure import seconds, show
+
+FEW, MANY = 100_000, 1_000_000
+RUNS = 7
+#: Each with its budget in ms. `doctor` runs the hook and a bare interpreter three times besides.
+COMMANDS = {
+    "tail": (["tail", "--no-follow"], 200),
+    "tail-harness": (["tail", "--no-follow", "--harness", "claude-code"], 200),
+    "tail-session": (["tail", "--no-follow", "--session", atlarge.name(7)], 250),
+    "status": (["status"], 200),
+    "status-json": (["status", "--json"], 200),
+    "sessions": (["sessions"], 200),
+    "sessions-json": (["sessions", "--json"], 200),
+    "doctor": (["doctor"], 400),
+}
+_SINKS = """
+[[sinks]]
+name = "file"
+kind = "file"
+path = "{folder}/events.ndjson"
+tier = 3
+[[sinks]]
+name = "half"
+kind = "http"
+url = "http://127.0.0.1:9/events"
+tier = 1
+[[sinks]]
+name = "dead"
+kind = "http"
+url = "http://127.0.0.1:9/dead"
+tier = 0
+"""
+
+
+def run() -> None:
+    few, many = (_prepared(events) for events in (FEW, MANY))
+    for name, (words, budget) in COMMANDS.items():
+        command = [sys.executable, "-m", "sessionpipe", *words]
+        for env in (few, many):
+            seconds(
+                command, b"", env
+            )  # What it reads is in the page cache then, and its modules are compiled.
+        pairs = [[seconds(command, b"", env) * 1000 for env in (few, many)] for _ in range(RUNS)]
+        little, much = (statistics.median(times) for times in zip(*pairs, strict=True))
+        show(f"{name}-{MANY}", much, "ms", budget)
+        # `--json` prints every session, so it may grow with them; `doctor` counts twice; else a half.
+        show(
+            f"growth-{name}",
+            much / little,
+            "x for ten times the events",
+            2 if "--json" in words or name == "doctor" else 1.5,
+        )
+
+
+def _prepared(events: int) -> dict[str, str]:
+    """The environment of commands that look at so many events."""
+    state = atlarge.outbox(events)
+    folder = state.root.parent
+    config = folder / "config"
+    config.mkdir(mode=0o700, exist_ok=True)
+    (config / "config.toml").write_text(_SINKS.format(folder=folder))
+    (config / "config.toml").chmod(0o600)
+    launcher.write(state, config, {})
+    state.spool.mkdir(mode=0o700, exist_ok=True)
+    for path in (state.root, *state.root.rglob("*")):
+        path.chmod(0o700 if path.is_dir() or path == state.launcher else 0o600)
+    box = Outbox.open(state.outbox)
+    box.forget("claude-code", atlarge.name(3), now_ms(), 1, lambda _seq: b"{}")
+    for sink, position in (("file", events), ("half", events // 2), ("dead", 0)):
+        box.add_sink(sink, position)
+    box.remember("checked_ms", now_ms())
+    box.checkpoint()
+    box.close()
+    return {
+        "HOME": str(folder),
+        "PATH": os.environ["PATH"],
+        "SESSIONPIPE_STATE_DIR": str(state.root),
+        "SESSIONPIPE_CONFIG_DIR": str(config),
+        "SESSIONPIPE_NO_WORKER": "1",
+    }
