@@ -1,4 +1,7 @@
-"""The hook: one job file, exit 0, silence, whatever the circumstances."""
+"""The hook: one job file, exit 0, silence, whatever the circumstances.
+
+There are two of it, ``hook.py`` and ``hook.c``, and what is said here is said of both.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,8 @@ import fcntl
 import json
 import os
 import pty
+import re
+import shlex
 import shutil
 import stat
 import subprocess
@@ -16,12 +21,43 @@ from typing import Any
 
 import platformdirs
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from sessionpipe import hook
+from sessionpipe.install import native
+from sessionpipe.paths import State
 from sessionpipe.spool import Job, Spool
 from tests.e2e.machine import wait_for
 
 HOOK = Path(hook.__file__)
+
+#: How the launcher runs either: the file's name comes last, and a harness's words behind it.
+INTERPRETED = (sys.executable, "-I", "-S")
+hook_command: tuple[str, ...] = INTERPRETED
+
+
+@pytest.fixture(scope="session")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
+    state = State(tmp_path_factory.mktemp("native"))
+    state.bin.mkdir()
+    if not native.build(state):
+        pytest.skip("hook.c cannot be compiled here: no C compiler, or not Linux")
+    return (str(native.program(state)), sys.executable)
+
+
+@pytest.fixture(params=["interpreted", "compiled"])
+def both(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run the test with either hook."""
+    if request.param == "compiled":
+        monkeypatch.setattr(sys.modules[__name__], "hook_command", request.getfixturevalue("compiled"))
+
+
+either = pytest.mark.usefixtures("both")
+
+
+def firing(*argv: str, hook: Path = HOOK) -> list[str]:
+    return [*hook_command, str(hook), *argv]
 
 
 def run(
@@ -33,7 +69,7 @@ def run(
         environ["SESSIONPIPE_STATE_DIR"] = str(state)
     given = {"input": stdin} if isinstance(stdin, bytes) else {"stdin": stdin}
     return subprocess.run(
-        [sys.executable, "-I", "-S", str(HOOK), *argv],
+        firing(*argv),
         env=environ,
         cwd=cwd,
         capture_output=True,
@@ -56,6 +92,7 @@ def state(tmp_path: Path) -> Path:
     return tmp_path / "state"
 
 
+@either
 def test_a_firing_becomes_one_job_with_the_payload_as_it_came(state: Path, tmp_path: Path) -> None:
     payload = b'{"session_id": "\xf0\x9f\x98\x80", "n": 1}\n\0tail'
     assert_unnoticed(run("claude-code", "Stop", state=state, stdin=payload, cwd=tmp_path))
@@ -64,11 +101,13 @@ def test_a_firing_becomes_one_job_with_the_payload_as_it_came(state: Path, tmp_p
     assert job.partial is False
 
 
+@either
 def test_extra_arguments_come_in_order(state: Path) -> None:
     run("codex", "notify", '{"type":"agent-turn-complete"}', "", state=state)
     assert jobs(state)[0].args == ('{"type":"agent-turn-complete"}', "")
 
 
+@either
 def test_only_variables_on_the_list_are_kept(state: Path) -> None:
     run(
         "codex",
@@ -82,12 +121,14 @@ def test_only_variables_on_the_list_are_kept(state: Path) -> None:
     assert set(jobs(state)[0].env) == {"HOME", "CODEX_HOME"}
 
 
+@either
 def test_jobs_are_named_so_that_bytewise_order_is_the_order_of_firing(state: Path) -> None:
     for number in range(5):
         run("codex", str(number), state=state)
     assert [job.event for job in jobs(state)] == list("01234")
 
 
+@either
 def test_everything_it_makes_is_private(state: Path) -> None:
     run("codex", "Stop", state=state)
     modes = {path: path.stat().st_mode & 0o777 for path in [state, *state.rglob("*")]}
@@ -111,6 +152,38 @@ def test_it_loads_no_module_beyond_a_bare_start(state: Path) -> None:
     assert jobs(state)
 
 
+# What a system call can carry: any bytes but NUL, which ends a string there.
+WORD = st.binary(max_size=40).map(lambda raw: os.fsdecode(raw.replace(b"\0", b"")))
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    words=st.lists(WORD, max_size=4),
+    env=st.dictionaries(st.sampled_from(hook.FORWARDED) | st.just("ANTHROPIC_API_KEY"), WORD, max_size=6),
+    payload=st.binary(max_size=300),
+)
+def test_either_hook_writes_the_same_job(
+    compiled: tuple[str, ...],
+    tmp_path_factory: pytest.TempPathFactory,
+    words: list[str],
+    env: dict[str, str],
+    payload: bytes,
+) -> None:
+    state = tmp_path_factory.mktemp("both") / "state"
+    places = {"SESSIONPIPE_STATE_DIR": str(state), "SESSIONPIPE_NO_WORKER": "1", "LC_ALL": "C.UTF-8"}
+    for command in (INTERPRETED, compiled):
+        line = [*command, str(HOOK), "claude-code", "Stop", *words]
+        assert_unnoticed(subprocess.run(line, env={**places, **env}, input=payload, capture_output=True))
+    names = Spool(state / "spool").names()
+    first, second = (
+        re.sub(rb"\0at_ms=\d{13}\0", b"\0", (state / "spool/new" / name).read_bytes(), count=1)
+        for name in names
+    )
+    assert first == second
+    assert first.endswith(b"\0\0" + payload)
+    assert all(re.fullmatch(r"\d{20}-\d+-[0-9a-f]{8}\.job", name) for name in names)
+
+
 # --- whose hooks may name no session --------------------------------------------------------------
 
 
@@ -119,6 +192,7 @@ linux = pytest.mark.skipif(
 )
 
 
+@either
 @linux
 def test_the_process_that_ran_the_hook_is_told_where_it_may_be_all_that_names_the_session(
     state: Path,
@@ -133,6 +207,7 @@ def test_the_process_that_ran_the_hook_is_told_where_it_may_be_all_that_names_th
     assert other is None
 
 
+@either
 @linux
 def test_what_the_launcher_says_ran_it_is_the_process(state: Path) -> None:
     run("kiro", "stop", state=state, SESSIONPIPE_PPID="1")
@@ -140,6 +215,7 @@ def test_what_the_launcher_says_ran_it_is_the_process(state: Path) -> None:
     assert job.env["SESSIONPIPE_PROCESS"].split(".")[1] == "1"
 
 
+@either
 @linux
 def test_a_process_that_began_with_the_hook_is_none_a_session_could_be_named_by(state: Path) -> None:
     """As a shell that stands between, which runs one hook and ends."""
@@ -147,15 +223,17 @@ def test_a_process_that_began_with_the_hook_is_none_a_session_could_be_named_by(
     assert jobs(state)[0].env["SESSIONPIPE_PROCESS"] == ""
 
 
+@either
 @pytest.mark.parametrize("parent", ["0", "none", "../1", "99999999"])
 def test_a_process_that_cannot_be_looked_at_is_not_told(state: Path, parent: str) -> None:
     assert_unnoticed(run("kiro", "stop", state=state, SESSIONPIPE_PPID=parent))
     assert jobs(state)[0].env["SESSIONPIPE_PROCESS"] == ""
 
 
+@either
 class TestStandardInput:
     def test_closed(self, state: Path) -> None:
-        command = f'exec "{sys.executable}" -I -S "{HOOK}" codex Stop <&-'
+        command = f"exec {shlex.join(firing('codex', 'Stop'))} <&-"
         environ = {"SESSIONPIPE_STATE_DIR": str(state), "SESSIONPIPE_NO_WORKER": "1"}
         assert_unnoticed(subprocess.run(["sh", "-c", command], env=environ, capture_output=True))
         assert jobs(state)[0].payload == b""
@@ -183,7 +261,7 @@ class TestStandardInput:
         reading, writing = os.pipe()
         os.set_blocking(reading, False)
         environ = {"SESSIONPIPE_STATE_DIR": str(state), "SESSIONPIPE_NO_WORKER": "1"}
-        command = [sys.executable, "-I", "-S", str(HOOK), "codex", "Stop"]
+        command = firing("codex", "Stop")
         with subprocess.Popen(command, env=environ, stdin=reading) as process:
             os.close(reading)
             # It has nothing to read until it is known to run.
@@ -203,14 +281,13 @@ class TestStandardInput:
         assert (len(job.payload), job.partial) == (hook.PAYLOAD_LIMIT, False)
 
 
+@either
 class TestTrouble:
     def test_no_arguments(self, state: Path) -> None:
         assert_unnoticed(run(state=state))
 
     def test_no_environment(self) -> None:
-        done = subprocess.run(
-            [sys.executable, "-I", "-S", str(HOOK), "codex"], env={}, capture_output=True, input=b""
-        )
+        done = subprocess.run(firing("codex"), env={}, capture_output=True, input=b"")
         assert_unnoticed(done)
 
     def test_a_state_directory_that_is_a_file(self, state: Path) -> None:
@@ -228,7 +305,7 @@ class TestTrouble:
         (job,) = (state / "spool" / "new").iterdir()
         job.unlink()
         # A file system with no room: the write fails as a full disk's does.
-        limited = f'ulimit -f 1; exec "{sys.executable}" -I -S "{HOOK}" codex Stop'
+        limited = f"ulimit -f 1; exec {shlex.join(firing('codex', 'Stop'))}"
         environ = {"SESSIONPIPE_STATE_DIR": str(state), "SESSIONPIPE_NO_WORKER": "1"}
         done = subprocess.run(["bash", "-c", limited], env=environ, input=b"x" * 100_000, capture_output=True)
         assert_unnoticed(done)
@@ -238,7 +315,7 @@ class TestTrouble:
     def test_a_folder_deleted_under_the_agent(self, state: Path, tmp_path: Path) -> None:
         gone = tmp_path / "gone"
         gone.mkdir()
-        command = f'rmdir "{gone}"; exec "{sys.executable}" -I -S "{HOOK}" codex Stop'
+        command = f'rmdir "{gone}"; exec {shlex.join(firing("codex", "Stop"))}'
         environ = {"SESSIONPIPE_STATE_DIR": str(state), "SESSIONPIPE_NO_WORKER": "1"}
         assert_unnoticed(
             subprocess.run(
@@ -248,7 +325,7 @@ class TestTrouble:
         assert (jobs(state)[0].cwd, jobs(state)[0].payload) == ("", b"{}")
 
     def test_closed_output_streams(self, state: Path) -> None:
-        command = f'exec "{sys.executable}" -I -S "{HOOK}" cursor stop >&- 2>&-'
+        command = f"exec {shlex.join(firing('cursor', 'stop'))} >&- 2>&-"
         environ = {"SESSIONPIPE_STATE_DIR": str(state), "SESSIONPIPE_NO_WORKER": "1"}
         done = subprocess.run(["sh", "-c", command], env=environ, capture_output=True, input=b"{}")
         assert_unnoticed(done)
@@ -285,6 +362,7 @@ class TestAnswers:
         assert run(harness, event, state=state).stdout == answer
 
 
+@either
 class TestWaking:
     def test_a_listening_worker_gets_a_byte_and_no_second_one_is_started(self, state: Path) -> None:
         state.mkdir()
@@ -292,9 +370,7 @@ class TestWaking:
         reading = os.open(state / "worker.fifo", os.O_RDONLY | os.O_NONBLOCK)
         try:
             environ = {"SESSIONPIPE_STATE_DIR": str(state)}
-            subprocess.run(
-                [sys.executable, "-I", "-S", str(HOOK), "codex", "Stop"], env=environ, input=b"", check=True
-            )
+            subprocess.run(firing("codex", "Stop"), env=environ, input=b"", check=True)
             assert os.read(reading, 10) == b"j"
             assert not (state / "worker.lock").exists()
         finally:
@@ -311,7 +387,7 @@ class TestWaking:
                     os.write(writing, b"x" * fcntl.fcntl(writing, fcntl.F_GETPIPE_SZ))
             environ = {"SESSIONPIPE_STATE_DIR": str(state)}
             done = subprocess.run(
-                [sys.executable, "-I", "-S", str(HOOK), "codex", "Stop"],
+                firing("codex", "Stop"),
                 env=environ,
                 capture_output=True,
                 input=b"",
@@ -359,11 +435,12 @@ os.rename(root + "/seen.tmp", root + "/seen")
 
     def seen(self, hook_file: Path, state: Path, **how: Any) -> dict[str, Any]:
         environ = {"SESSIONPIPE_STATE_DIR": str(state)}
-        command = [sys.executable, "-I", "-S", str(hook_file), "codex", "Stop"]
+        command = firing("codex", "Stop", hook=hook_file)
         subprocess.run(command, env=environ, stdin=subprocess.DEVNULL, check=True, **how)
         wait_for((state / "seen").exists, "the program in the worker's place")
         return json.loads((state / "seen").read_bytes())
 
+    @either
     @pytest.mark.parametrize("free", [3, 4, 5], ids=lambda fd: f"{fd} is the lowest free descriptor")
     def test_the_worker_has_the_reading_end_on_descriptor_3_and_nothing_else(
         self, hook_file: Path, state: Path, free: int
@@ -378,11 +455,13 @@ os.rename(root + "/seen.tmp", root + "/seen")
         assert seen["fds"].pop("3") == [info.st_dev, info.st_ino, True]
         assert set(seen["fds"]) == {"0", "1", "2"}
 
+    @either
     def test_with_closed_standard_streams_too(self, hook_file: Path, state: Path) -> None:
         seen = self.seen(hook_file, state, preexec_fn=lambda: os.closerange(0, 3))
         assert seen["fds"]["3"][2] is True
         assert set(seen["fds"]) == {"0", "1", "2", "3"}
 
+    @either
     @pytest.mark.parametrize("kind", ["file", "folder", "link", "socket"])
     def test_something_else_in_the_place_of_the_fifo_starts_a_worker_that_puts_it_right(
         self, hook_file: Path, state: Path, kind: str

@@ -30,6 +30,7 @@ from sessionpipe.cli.status import count, gather, standing
 from sessionpipe.cli.store import looking
 from sessionpipe.clock import now_ms
 from sessionpipe.config import FILE, ConfigError, SinkConfig, load
+from sessionpipe.install import native
 from sessionpipe.install.netfs import network_file_system
 from sessionpipe.install.targets import refused
 from sessionpipe.liveness import worker_alive
@@ -360,7 +361,8 @@ def _hook(place: State) -> Iterator[Finding]:
         return
     said = (
         f"an agent waits {measured.hook_ms:.0f} ms for a hook"
-        f" (a bare Python start takes {measured.bare_ms:.0f} ms)"
+        f" (a bare Python start takes {measured.bare_ms:.0f} ms);"
+        f" it is {'compiled for this machine' if native.stands(place) else 'run by Python'}"
     )
     if measured.slow:
         yield Finding("hook", "warn", said, "is the state directory, or Python itself, on a slow disk?")

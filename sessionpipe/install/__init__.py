@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from sessionpipe.install import files, launcher
+from sessionpipe.install import files, launcher, native
 from sessionpipe.install.entries import Memory, is_empty
 from sessionpipe.install.leftalone import LeftAlone, NoFile
 from sessionpipe.install.memory import Manifest, Record, digest, inherited
@@ -145,6 +145,8 @@ def _install_launcher(state: State, config: Path, dry_run: bool) -> Report:
         did = "updated" if os.path.lexists(state.launcher) else "created"
         if not dry_run:
             launcher.write(state, config, known)
+    if not dry_run:
+        native.build(state)
     kind = network_file_system(state.root)
     why = f"on {kind}, a network file system, nothing can be promised about losing events" if kind else ""
     return Report("sessionpipe", state.launcher, did, why)

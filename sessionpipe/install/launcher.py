@@ -6,6 +6,9 @@ interpreter, ``hook.py``, both directories. The interpreter's path is the unreso
 resolved path names a version and dies with it. A compiled copy of the hook stands beside it, since
 compiling ``hook.py`` at every hook would take longer than all that the hook does; where ``hook.py``
 is newer (an upgrade), or the interpreter refuses the copy (another version), ``hook.py`` itself runs.
+Where :mod:`~sessionpipe.install.native` could compile ``hook.c``, that runs, and no interpreter starts at
+all; it always exits 0 once it runs, so anything else says that nothing was read yet and the interpreter's turn
+has come.
 
 The agent must never notice us, so the launcher
 
@@ -26,6 +29,7 @@ from importlib.util import MAGIC_NUMBER, source_hash
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from sessionpipe.install import native
 from sessionpipe.install.files import remove_folders, replace, sweep
 from sessionpipe.paths import State, make_private
 from sessionpipe.places import make_ours, read_file
@@ -116,9 +120,20 @@ def recognise_program(value: Any) -> Ours | None:
 
 
 def script(
-    python: str, hook: str, compiled: str, state: str, config: str, answers: Mapping[str, Answer]
+    python: str,
+    hook: str,
+    compiled: str,
+    state: str,
+    config: str,
+    answers: Mapping[str, Answer],
+    *,
+    program: str = "",
+    machine: str = "",
 ) -> bytes:
-    """The launcher's text: POSIX ``sh``, any byte in any path."""
+    """The launcher's text: POSIX ``sh``, any byte in any path.
+
+    ``program`` is the hook that needs no interpreter, if there is one, and ``machine`` the one it runs on.
+    """
     lines = [
         "#!/bin/sh",
         "# Written by `sessionpipe install`. Whatever happens here, the agent sees exit 0 and silence.",
@@ -142,6 +157,17 @@ def script(
         f"export SESSIONPIPE_STATE_DIR={_quoted(state)} SESSIONPIPE_CONFIG_DIR={_quoted(config)}",
         "# The hook's own parent is this shell.",
         "export SESSIONPIPE_PPID=$PPID",
+    ]
+    if machine:
+        lines += [
+            f"program={_quoted(program)}",
+            "# Another machine's program would be taken for a script by some shells.",
+            'if [ "$program" -nt "$hook" ] && read -r machine </etc/machine-id'
+            f' && [ "$machine" = {_quoted(machine)} ]; then',
+            '  "$program" "$python" "$hook" "$@" >/dev/null && exit 0',
+            "fi",
+        ]
+    lines += [
         '"$python" -I -S "$compiled" "$@" >/dev/null',
         "# It always exits 0, so 1 is an interpreter that did not take the compiled copy: nothing was read yet.",
         '[ $? -ne 1 ] || "$python" -I -S "$hook" "$@" >/dev/null',
@@ -185,6 +211,7 @@ def remove(state: State) -> None:
     for path in (state.launcher, _compiled(state)):
         path.unlink(missing_ok=True)
         sweep(path)
+    native.remove(state)
     remove_folders([state.bin])
 
 
@@ -195,7 +222,10 @@ def _wanted(state: State, config: Path, answers: Mapping[str, Answer]) -> dict[P
     root, settings = _absolute(state.root), _absolute(config)
     if os.name == "nt":
         return {state.launcher: (script_cmd(sys.executable, hook, root, settings, answers), 0o600)}
-    text = script(sys.executable, hook, compiled, root, settings, answers)
+    program = _absolute(native.program(state))
+    text = script(
+        sys.executable, hook, compiled, root, settings, answers, program=program, machine=native.machine()
+    )
     return {
         _compiled(state): (_compile(source.read_bytes(), hook), 0o600),
         state.launcher: (text, 0o700),

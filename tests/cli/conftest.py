@@ -10,9 +10,17 @@ import pytest
 from click.testing import CliRunner, Result
 
 from sessionpipe.cli import cli
+from sessionpipe.install import native
 from sessionpipe.outbox import Outbox, encode
 from sessionpipe.paths import State, config_dir, make_private, state_dir
 from sessionpipe.protocol import new_id, rfc3339
+
+
+@pytest.fixture(autouse=True)
+def no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compiling the hook takes longer than what is tested here; tests/install/test_native.py sees to it."""
+    monkeypatch.setattr(native, "COMPILERS", ())
+
 
 START = 1_795_976_081_342
 
