@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from sessionpipe.cli import cli
 from tests.schema import assert_valid
 
 TOKEN = "ghp_" + "aB3dE6" * 6
@@ -27,6 +29,13 @@ EVENT: dict[str, Any] = {
 
 
 def sessionpipe(*args: str, stdin: bytes) -> subprocess.CompletedProcess[bytes]:
+    """The command, in this process."""
+    done = CliRunner().invoke(cli, args, input=stdin)
+    return subprocess.CompletedProcess(args, done.exit_code, done.stdout_bytes, done.stderr_bytes)
+
+
+def piped(*args: str, stdin: bytes) -> subprocess.CompletedProcess[bytes]:
+    """The command, in a pipe."""
     command = [sys.executable, "-m", "sessionpipe", *args]
     return subprocess.run(command, input=stdin, capture_output=True, timeout=60, check=False)
 
@@ -72,7 +81,7 @@ def test_a_line_that_is_no_event_is_named_and_holds_up_nobody() -> None:
         b"\xff\xfe": "",
         b"[" * 100_000: "nested too deeply",
     }
-    done = sessionpipe("filter", "--tier", "3", stdin=b"\n".join([good, *bad, b"", good]))
+    done = piped("filter", "--tier", "3", stdin=b"\n".join([good, *bad, b"", good]))
     assert done.returncode == 1
     assert len(done.stdout.splitlines()) == 2
     said = done.stderr.decode().splitlines()
@@ -90,7 +99,7 @@ def test_a_wrong_call_is_usage(args: tuple[str, ...]) -> None:
 
 def test_redact_takes_credentials_out_and_leaves_the_rest_byte_for_byte() -> None:
     text = b"caf\xe9 \xff\r\nDB_PASSWORD=" + TOKEN.encode() + b"\r\n\0 \xf0\x9f\x90\x91 no line end"
-    done = sessionpipe("redact", stdin=text)
+    done = piped("redact", stdin=text)
     assert done.returncode == 0
     assert done.stdout == text.replace(TOKEN.encode(), b"[redacted]")
 
