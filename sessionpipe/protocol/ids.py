@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import math
+import os
 import re
+import time
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -42,12 +44,18 @@ def short_id(harness: str, session_id: str) -> str:
     return hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
 
 
-def new_id() -> str:
-    """A fresh ULID: an event's id (§2)."""
-    # Imported here: the module costs 80 ms of CPU, and most commands mint no event.
-    from ulid import ULID
+_CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_PAIRS = [first + second for first in _CROCKFORD for second in _CROCKFORD]
+#: From the first pair of characters to the last: 26 of 5 bits.
+_SHIFTS = range(120, -1, -10)
 
-    return str(ULID())
+
+def new_id() -> str:
+    """A fresh ULID: an event's id (§2). 48 bits of milliseconds and 80 of chance, most significant first."""
+    # By ourselves: importing python-ulid takes as long as everything else between a worker's start and its
+    # first job's file. It is what the tests compare with.
+    number = time.time_ns() // 1_000_000 << 80 | int.from_bytes(os.urandom(10))
+    return "".join([_PAIRS[number >> shift & 0x3FF] for shift in _SHIFTS])
 
 
 def rfc3339(epoch_ms: int) -> str:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from ulid import ULID
 
 from sessionpipe.protocol import ids
 
@@ -58,10 +61,23 @@ def test_harness_names() -> None:
     assert not any(map(ids.is_harness_name, ["", "Claude", "a_b", "a" * 65, None]))
 
 
-def test_ids_are_ulids_and_differ() -> None:
+def test_ids_are_ulids_of_now_and_differ() -> None:
+    before = time.time_ns() // 1_000_000
     made = {ids.new_id() for _ in range(100)}
+    after = time.time_ns() // 1_000_000
     assert len(made) == 100
-    assert all(len(one) == 26 for one in made)
+    # What another implementation reads in it, and writes again.
+    read = [ULID.from_str(one) for one in made]
+    assert all(before <= one.milliseconds <= after for one in read)
+    assert {str(one) for one in read} == made
+
+
+@pytest.mark.parametrize("ms", [0, 1, 1_790_000_000_007, (1 << 48) - 1])
+@pytest.mark.parametrize("chance", [bytes(10), b"\x01\x23\x45\x67\x89\xab\xcd\xef\x00\xff", b"\xff" * 10])
+def test_an_id_is_written_as_ulids_are(ms: int, chance: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "time_ns", lambda: ms * 1_000_000)
+    monkeypatch.setattr(os, "urandom", lambda _: chance)
+    assert ids.new_id() == str(ULID.from_bytes(ms.to_bytes(6, "big") + chance))
 
 
 @pytest.mark.parametrize(
