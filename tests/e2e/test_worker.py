@@ -217,7 +217,7 @@ class TestLeaving:
 
 
 def test_after_an_upgrade_the_worker_writes_the_launcher_anew(machine: Machine) -> None:
-    # In a process of its own, as the worker is: how objects are compiled to bytes depends on what is loaded beside.
+    # In a process of its own, as the worker is: what the two compile is compared byte by byte.
     subprocess.run(
         [*SESSIONPIPE, "install", "claude-code"], env=machine.environment(), check=True, capture_output=True
     )
