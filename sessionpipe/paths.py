@@ -85,6 +85,7 @@ class State:
         self.log = root / "log" / "sessionpipe.log"
         self.manifest = root / "install.json"
         self.live = root / "live"
+        self.compiled = root / "compiled"
 
 
 __all__ = [

@@ -60,6 +60,7 @@ def kinds(state: State) -> list[tuple[Path, Kind, str]]:
         (state.log.parent, "folder", "nothing is logged"),
         (state.log, "file", "nothing is logged"),
         (state.live, "folder", "a session that is streamed may be told twice"),
+        (state.compiled, "folder", "each worker compiles the rules anew"),
         (state.bin, "folder", "the hook may not be ours"),
         (state.launcher, "file", "the hook is not ours"),
         (state.manifest, "file", "`install` and `uninstall` do not know what they wrote"),

@@ -26,10 +26,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sessionpipe import faults
 from sessionpipe.clock import now_ms
+from sessionpipe.compiled import Compiled
 from sessionpipe.liveness import Fifo, Lock, inherited_fifo, send, worker_alive, worker_leaves
 from sessionpipe.parts import TROUBLE_S, Delivering, Part, Reading, Trouble
 from sessionpipe.paths import State, config_dir, make_private, private_umask, state_dir
 from sessionpipe.places import identity
+from sessionpipe.privacy import keeping
 from sessionpipe.wake import FORCE, LOOK
 
 if TYPE_CHECKING:
@@ -209,6 +211,7 @@ class Worker:
         self._config_seen: object = ()
         self._refused: dict[str, object] = {}
         self._with_stdout = with_stdout
+        keeping.keep_in(Compiled(state))
         self._reader = Reading(self)
         self._upkeep: Upkeep | None = None
         self._couriers: dict[str, Delivering] = {}

@@ -8,13 +8,13 @@ how it gets to disk is :mod:`~sessionpipe.install.files`, and how it stands ther
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from sessionpipe import compiled
 from sessionpipe.install import files, launcher, native
 from sessionpipe.install.entries import Memory, is_empty
 from sessionpipe.install.leftalone import LeftAlone, NoFile
@@ -107,6 +107,7 @@ def uninstall(
         elif not users and os.path.lexists(state.launcher):
             if not dry_run:
                 launcher.remove(state)
+                compiled.remove(state)
             reports.append(Report("sessionpipe", state.launcher, "deleted"))
     return reports
 
@@ -332,6 +333,8 @@ def _alone(state: State, dry_run: bool) -> Iterator[None]:
 
 
 def _diff(path: Path, old: str, new: str) -> str:
+    import difflib
+
     lines = difflib.unified_diff(old.split("\n"), new.split("\n"), str(path), str(path), lineterm="")
     return "\n".join(lines)
 

@@ -6,13 +6,19 @@ signal's handler that logs may come in the midst of a scan. Whoever finds it bus
 
 from __future__ import annotations
 
+import contextlib
+import platform
 import threading
 from collections.abc import Callable, Sequence
+from hashlib import sha256
 from typing import NamedTuple
 
 import hyperscan
 
+from sessionpipe.privacy import keeping
 from sessionpipe.privacy.sought import BITS, Occurring, Places, Signs, Step, Word
+
+_MATCHER = (getattr(hyperscan, "__version__", ""), platform.machine(), platform.system())
 
 
 class Expression(NamedTuple):
@@ -30,17 +36,24 @@ _Match = Callable[[int, int, int, int, object], None]
 
 def _database(expressions: Sequence[Expression], ids: Sequence[int] = ()) -> hyperscan.Database:
     """``expressions`` compiled; a match is told by its expression's index, or by what ``ids`` has there."""
+    patterns = [one.text.encode() for one in expressions]
+    told = list(ids or range(len(expressions)))
+    flags = [
+        (hyperscan.HS_FLAG_SINGLEMATCH if one.once else 0)
+        | (hyperscan.HS_FLAG_CASELESS if one.any_case else 0)
+        for one in expressions
+    ]
+    # Of all that decides what comes of it, the kind of processor included (see :mod:`sessionpipe.compiled`).
+    name = sha256(repr((_MATCHER, patterns, told, flags)).encode()).hexdigest()
+    if (stored := keeping.get(name)) is not None:
+        # One that was made on a processor which can do more is refused.
+        with contextlib.suppress(hyperscan.error):
+            database = hyperscan.loadb(stored, hyperscan.HS_MODE_BLOCK)
+            database.scratch = hyperscan.Scratch(database)
+            return database
     database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
-    database.compile(
-        expressions=[one.text.encode() for one in expressions],
-        ids=list(ids or range(len(expressions))),
-        elements=len(expressions),
-        flags=[
-            (hyperscan.HS_FLAG_SINGLEMATCH if one.once else 0)
-            | (hyperscan.HS_FLAG_CASELESS if one.any_case else 0)
-            for one in expressions
-        ],
-    )
+    database.compile(expressions=patterns, ids=told, elements=len(patterns), flags=flags)
+    keeping.put(name, hyperscan.dumpb(database))
     return database
 
 
