@@ -133,24 +133,43 @@ def _any_of(ties: dict[str, str]) -> str:
     return "|".join((f"{_BEFORE_WORD}(?:{others})", *prose)) if prose else others
 
 
-@cache
-def finder() -> Callable[[str, int], Tied | None]:
-    """Tells what the name with a stem at a place of a text is tied to its value by; None for most."""
+class _Ties(dict[str, Callable[[str, int], "re.Match[str] | None"]]):
+    """What ties a value, by the sign it begins with.
+
+    Each is compiled when a text first has such a sign behind a name: together they take longer than all other
+    expressions of a worker's start, and most texts of a short session have one or two of them.
+    """
+
+    def __missing__(self, sign: str) -> Callable[[str, int], re.Match[str] | None]:
+        match = re.compile(
+            _any_of({kind: tie for kind, (first, tie) in _TIES.items() if sign in first})
+        ).match
+        return self.setdefault(sign, match)
+
+
+def _named() -> Callable[[str, int], re.Match[str] | None]:
+    """Matches a name from its stem on, with what closes it, where a sign follows that may tie something."""
     words = load("secrets@1")["names"]["tail"]
     tail = tree({form for word in words for form in (word, word.capitalize(), word.upper())}, longest=True)
     more = rf"(?>(?=[_.\-A-Z0-9])(?:[_.-]{{0,2}}(?:{tail}(?![a-z])|[0-9]{{1,4}})){{0,3}}|)_?+"
     firsts = dict.fromkeys("".join(first for first, _ in _TIES.values()))
     common = "".join(re.escape(sign) for sign in firsts if sign not in _RARE)
     follows = "|".join((f"[{common}]", *_RARE.values()))
-    named = re.compile(
+    return re.compile(
         rf"(?P<rest>{_REST}{more})(?: [0-9]{{1,2}}(?=:)|)(?P<closers>{_CLOSERS})(?={follows})"
     ).match
-    ties = {
-        sign: re.compile(_any_of({kind: tie for kind, (first, tie) in _TIES.items() if sign in first})).match
-        for sign in firsts
-    }
+
+
+@cache
+def finder() -> Callable[[str, int], Tied | None]:
+    """Tells what the name with a stem at a place of a text is tied to its value by; None for most."""
+    named: Callable[[str, int], re.Match[str] | None] | None = None
+    ties = _Ties()
 
     def tied(text: str, at: int) -> Tied | None:
+        nonlocal named
+        if named is None:
+            named = _named()
         name = named(text, at)
         if name is None:
             return None
