@@ -50,6 +50,8 @@ Tools = Literal["all", "main", "beat"]
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+# What IDNA leaves as it is: its code is imported for other names.
+_PLAIN_HOST = re.compile(r"[a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63})*")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # A bearer token travels in a header: nothing that ends a line, a word or a quoted string.
 _TOKEN = re.compile(r"""[!#-&(-\[\]-~]{1,4096}""")
@@ -282,7 +284,7 @@ def refuse_url(url: str) -> str | None:
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
-        if host:
+        if host and not _PLAIN_HOST.fullmatch(host):
             host.encode("idna")
     except ValueError:
         return "is not a URL"

@@ -144,6 +144,8 @@ _WRITER = threading.RLock()
 
 #: How much one small transaction deletes at most: what it writes to the WAL fits the reserve twice.
 _SLICE_ROWS, _SLICE_BYTES = 500, 512 << 10
+#: Of which sessions there is something to show.
+_SHOWN = "last_type NOT IN ('', 'session.forgotten')"
 #: So many events are counted one by one sooner than all by their index.
 _FEW = 10_000
 
@@ -451,8 +453,8 @@ class Outbox:
         """How many events are behind ``position``; see :meth:`all_behind`."""
         return self.all_behind([position])[0]
 
-    def all_behind(self, positions: Sequence[int]) -> list[int]:
-        """How many events are behind each of ``positions``.
+    def all_behind(self, positions: Sequence[int], events: int | None = None) -> list[int]:
+        """How many events are behind each of ``positions``; ``events`` is :meth:`count`'s, where that was asked.
 
         As long as nothing was forgotten they follow one upon the other, and are counted by their numbers:
         at a million within some 10 ms. Else some 50 ms more, and 30 for each further sink in their midst.
@@ -462,7 +464,8 @@ class Outbox:
         if first is None or all(position >= last for position in positions):
             return [0] * len(positions)
         first = int(first)
-        events = self._number("SELECT COUNT(*) FROM events")
+        if events is None:
+            events = self._number("SELECT COUNT(*) FROM events")
         if events == last - first + 1:
             return [min(max(last - position, 0), events) for position in positions]
         near = {position for position in positions if position >= last - _FEW}
@@ -514,24 +517,31 @@ class Outbox:
 
         All of them, or the newest: ``at_least`` so many, and whoever was active at ``since_ms`` or later.
         """
-        where = "last_type NOT IN ('', 'session.forgotten')"
-        values: tuple[int, ...] = ()
-        if at_least is not None:
-            newest = f"SELECT last_ms FROM sessions WHERE {where} ORDER BY last_ms DESC LIMIT ?"  # noqa: S608
-            where += f" AND last_ms >= MIN(?, (SELECT MIN(last_ms) FROM ({newest})))"  # noqa: S608
-            values = since_ms, at_least
+        if at_least is None:
+            return self._sessions("")
+        newest = f"SELECT last_ms FROM sessions WHERE {_SHOWN} ORDER BY last_ms DESC LIMIT ?"  # noqa: S608
+        newer = f"AND last_ms >= MIN(?, (SELECT MIN(last_ms) FROM ({newest})))"  # noqa: S608
+        return self._sessions(newer, since_ms, at_least)
+
+    def sessions_named(self, name: str) -> list[SessionRow]:
+        """The sessions whose id, or ``harness:id``, is ``name``; see :meth:`sessions`."""
+        # Within: names are looked through in their index, without all that stands beside them.
+        its = "SELECT sid FROM sessions WHERE id = ? OR harness || ':' || id = ?"
+        return self._sessions(f"AND sid IN ({its})", name, name)
+
+    def _sessions(self, rest: str, *values: Any) -> list[SessionRow]:
         rows = self._db.execute(
             "SELECT harness, id, next_seq, first_ms, last_ms, last_type, block, state FROM sessions"  # noqa: S608
-            f" WHERE {where} ORDER BY sid DESC",
+            f" WHERE {_SHOWN} {rest} ORDER BY sid DESC",
             values,
         ).fetchall()
         # Sorted here: SQLite would sort the rows with all that stands in them.
         rows.sort(key=itemgetter(4), reverse=True)
-        return [SessionRow._make((*row[:6], object_of(row[6]), row[7])) for row in rows]
+        return [SessionRow._make(row) for row in rows]
 
     def session_count(self) -> int:
         """How many sessions have something to show."""
-        return self._number("SELECT COUNT(*) FROM sessions WHERE last_type NOT IN ('', 'session.forgotten')")
+        return self._number(f"SELECT COUNT(*) FROM sessions WHERE {_SHOWN}")  # noqa: S608
 
     # --- sinks --------------------------------------------------------------------------------
 

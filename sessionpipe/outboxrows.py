@@ -27,7 +27,8 @@ class Row(NamedTuple):
 class SessionRow(NamedTuple):
     """One session as ``sessions`` sees it. Times are epoch milliseconds.
 
-    ``state`` is what fold remembers, as it is stored: of thousands of sessions most is never looked at.
+    ``facts`` is the session block and ``state`` what fold remembers, as they are stored: of thousands of
+    sessions most is never looked at.
     """
 
     harness: str
@@ -36,8 +37,13 @@ class SessionRow(NamedTuple):
     first_ms: int
     last_ms: int
     last_type: str
-    block: dict[str, Any]
+    facts: bytes | str
     state: bytes | str
+
+    @property
+    def block(self) -> dict[str, Any]:
+        """The session block of protocol §3, without id and seq."""
+        return object_of(self.facts)
 
 
 class SinkState(msgspec.Struct, kw_only=True, omit_defaults=True):

@@ -92,7 +92,7 @@ def rewrite(outbox: Outbox, rules: Redaction, positions: Iterable[int]) -> int:
 
 def blocks(outbox: Outbox, rules: Redaction) -> list[SessionRow]:
     """The sessions whose remembered facts (a title, a folder) the rules take something from."""
-    return [row for row in outbox.sessions() if _block(row.block, rules) != row.block]
+    return [row for row in outbox.sessions() if _block(block := row.block, rules) != block]
 
 
 def rewrite_blocks(outbox: Outbox, rules: Redaction, rows: Iterable[SessionRow]) -> int:

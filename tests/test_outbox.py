@@ -69,6 +69,15 @@ class TestEvents:
         places = range(outbox.last_position() + 2)
         assert outbox.all_behind(places) == [len(outbox.read(place, 99)) for place in places]
 
+    def test_a_session_is_found_by_its_id_and_a_forgotten_one_is_not(self, outbox: Outbox) -> None:
+        for session in ("a", "b", "c"):
+            record(outbox, session, b"1")
+        outbox.forget("codex", "c", 9, 1, lambda _seq: b"gone")
+        found = {
+            name: [row.id for row in outbox.sessions_named(name)] for name in ("a", "codex:b", "pi:a", "c")
+        }
+        assert found == {"a": ["a"], "codex:b": ["b"], "pi:a": [], "c": []}
+
     @pytest.mark.parametrize("near", [10_000, 2], ids=["all are new", "most are old"])
     @pytest.mark.parametrize(
         ("wanted", "bodies"),

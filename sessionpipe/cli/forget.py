@@ -16,7 +16,7 @@ import msgspec
 from sessionpipe.adapters import Refused, map_anyones
 from sessionpipe.cli.common import Fail, config_path, printable, reason, state
 from sessionpipe.cli.render import session_name
-from sessionpipe.cli.resolve import resolve
+from sessionpipe.cli.resolve import named_in, resolve
 from sessionpipe.cli.rouse import rouse
 from sessionpipe.cli.store import looking, unreadable
 from sessionpipe.clock import now_ms
@@ -54,7 +54,7 @@ def forget(session: str, yes: bool) -> None:
     """
     place = state()
     with looking(place) as seen:
-        row = resolve(session, seen.sessions() if seen else [])
+        row = resolve(session, named_in(seen, session))
     name = session_name(row.block)
     whose = printable(f"{short_id(row.harness, row.id)} ({row.harness}{f', {name}' if name else ''})")
     if not yes and sys.stdin.isatty():

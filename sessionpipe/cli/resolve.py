@@ -9,10 +9,17 @@ import click
 
 from sessionpipe.cli.common import Fail, printable
 from sessionpipe.cli.render import session_name, stamp
-from sessionpipe.outbox import SessionRow
+from sessionpipe.outbox import Outbox, SessionRow
 from sessionpipe.protocol import short_id
 
 _HEX = re.compile("[0-9a-f]{1,8}")
+
+
+def named_in(outbox: Outbox | None, argument: str) -> list[SessionRow]:
+    """The sessions among which to :func:`resolve` ``argument``: those that are called so, else all."""
+    if outbox is None:
+        return []
+    return outbox.sessions_named(argument) or outbox.sessions()
 
 
 def matches(argument: str, sessions: Sequence[SessionRow]) -> list[SessionRow]:

@@ -66,7 +66,7 @@ def gather(place: State, config_dir: Path, now_ms: int) -> dict[str, Any]:
         with looking(place) as outbox:
             if outbox is not None:
                 events, sessions = outbox.count()
-                sinks = list(_sinks(config, outbox, now_ms))
+                sinks = list(_sinks(config, outbox, events, now_ms))
                 kept["bytes"] = outbox.occupied()
                 kept["at_risk"] = list(at_risk(config, outbox, sinks, events)) if config else []
     except (Fail, OSError) as error:
@@ -169,16 +169,16 @@ def harness_data(place: State) -> list[dict[str, Any]]:
     ]
 
 
-def _sinks(config: Config | None, outbox: Outbox, now_ms: int) -> Iterator[dict[str, Any]]:
+def _sinks(config: Config | None, outbox: Outbox, events: int, now_ms: int) -> Iterator[dict[str, Any]]:
     known = {sink.name: sink for sink in outbox.sinks()}
     if config is not None:
         rows = [known.get(sink.name) for sink in config.sinks]
-        behind = outbox.all_behind([row.position if row else 0 for row in rows])
+        behind = outbox.all_behind([row.position if row else 0 for row in rows], events)
         for sink, row, lacks in zip(config.sinks, rows, behind, strict=True):
             yield sink_data(sink, row, lacks, now_ms)
         return
     # Which sinks there are cannot be read: what is remembered of them is shown instead.
-    behind = outbox.all_behind([row.position for row in known.values()])
+    behind = outbox.all_behind([row.position for row in known.values()], events)
     for row, lacks in zip(known.values(), behind, strict=True):
         unread = {"kind": None, "target": None, "tier": None, "effective_tier": None, "paused": True}
         shown = sink_data(SinkConfig(name=row.name, kind="stdout"), row, lacks, now_ms)

@@ -15,7 +15,7 @@ import msgspec
 from sessionpipe.adapters import registry
 from sessionpipe.cli.common import printable, printable_json, state, usage, watching
 from sessionpipe.cli.render import colour_wanted, columns_of, line, paint
-from sessionpipe.cli.resolve import resolve
+from sessionpipe.cli.resolve import named_in, resolve
 from sessionpipe.cli.store import looking
 from sessionpipe.outbox import Outbox, Row
 from sessionpipe.paths import State
@@ -81,7 +81,7 @@ def tail(
     wanted = Wanted(tier, harness)
     if named is not None:
         with looking(place) as outbox:
-            meant = resolve(named, outbox.sessions() if outbox else [])
+            meant = resolve(named, named_in(outbox, named))
         wanted = Wanted(tier, meant.harness, meant.id)
         if harness not in (None, meant.harness):
             usage(f"the session {named} is one of {meant.harness}")

@@ -11,7 +11,6 @@ from __future__ import annotations
 import errno
 import os
 import re
-import secrets
 import stat
 from contextlib import suppress
 from dataclasses import dataclass
@@ -177,7 +176,7 @@ def _replace_like(path: Path, data: bytes, info: os.stat_result) -> bool:
 
 
 def _temporary(path: Path, data: bytes, mode: int) -> Path:
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
+    temporary = path.with_name(f".{path.name}.{os.urandom(6).hex()}.tmp")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         with os.fdopen(descriptor, "wb") as file:

@@ -16,9 +16,7 @@ import os
 import re
 import signal
 import stat
-import subprocess
 import sys
-import tempfile
 from contextlib import suppress
 from pathlib import Path
 
@@ -74,6 +72,9 @@ def build(state: State) -> bool:
         return True
     if not machine():
         return False
+    # Imported where something is compiled: `status` asks only where the programs are.
+    import tempfile
+
     path = program(state)
     try:
         with tempfile.TemporaryDirectory(prefix="sessionpipe-hook-", ignore_cleanup_errors=True) as folder:
@@ -99,6 +100,8 @@ def remove(state: State, but: Path | None = None) -> None:
 
 def works(executable: Path, folder: Path) -> bool:
     """Whether it records a job below ``folder`` as it must."""
+    import subprocess
+
     state = folder / "state"
     command = [str(executable), sys.executable, hook.__file__, "claude-code", "Stop", "an argument"]
     environ = {
@@ -153,6 +156,8 @@ def _compiled(folder: Path) -> Path | None:
 
 def _run(command: list[str], folder: Path) -> bool | None:
     """Whether it exited 0; None when it did not end in time, and then nothing of it is left."""
+    import subprocess
+
     environ = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "TMPDIR": str(folder), "HOME": str(folder)}
     with subprocess.Popen(  # noqa: S603  # a fixed place, fixed words
         command,

@@ -58,9 +58,9 @@ import glob
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -80,8 +80,14 @@ class Target:
     """One place where a harness wants hooks: what is registered there, and what its table says."""
 
     harness: str
-    events: tuple[str, ...]
+    #: The events, or what finds them: most harnesses are not here, and nobody asks.
+    registered: tuple[str, ...] | Callable[[], tuple[str, ...]]
     table: Mapping[str, Any]
+
+    @cached_property
+    def events(self) -> tuple[str, ...]:
+        """What is registered, in the adapter's order."""
+        return self.registered() if callable(self.registered) else self.registered
 
     @property
     def kind(self) -> str:
@@ -303,8 +309,12 @@ def refused(system: str = SYSTEM) -> dict[str, str]:
 
 @cache
 def _shipped(system: str) -> dict[str, tuple[Target, ...]]:
-    tables = {name: registry.table(name) for name in registry.names()}
-    return {name: tuple(places(name, table, system)) for name, table in tables.items() if "install" in table}
+    tables = {name: registry.install_table(name) for name in registry.names()}
+    return {
+        name: tuple(places(name, table, partial(registry.table, name), system))
+        for name, table in tables.items()
+        if table
+    }
 
 
 @cache
@@ -315,7 +325,7 @@ def _own(found: registry.Own, system: str) -> tuple[dict[str, tuple[Target, ...]
         if "install" not in table:
             continue
         try:
-            made = tuple(places(name, table, system))
+            made = tuple(places(name, table["install"], partial(registry.table, name), system))
             reasons = [own.mistake(table, place.table) or own.tried(place) for place in made]
         except Exception as error:  # A person wrote it, and it stops nothing.
             reasons = [f"install: {type(error).__name__}: {error}"]
@@ -326,16 +336,21 @@ def _own(found: registry.Own, system: str) -> tuple[dict[str, tuple[Target, ...]
     return usable, problems
 
 
-def places(name: str, table: Mapping[str, Any], system: str) -> Iterator[Target]:
-    """The places that an adapter's table has, as they are on ``system``."""
-    shared: dict[str, Any] = dict(table["install"])
+def places(
+    name: str, install: Mapping[str, Any], table: Callable[[], Mapping[str, Any]], system: str
+) -> Iterator[Target]:
+    """The places that an adapter's ``install`` has, as they are on ``system``; ``table`` is all of the adapter."""
+    shared: dict[str, Any] = dict(install)
     rows = shared.pop("places", [{}])
     never = shared.get("never", ())
     for row in rows:
         keys = {**shared, **row}
         keys |= keys.get(system, {})
-        events = keys.get("events") or _mapped(table)
-        yield Target(name, tuple(event for event in events if event not in never), keys)
+
+        def registered(named: Iterable[str] | None = keys.get("events")) -> tuple[str, ...]:
+            return tuple(event for event in named or _mapped(table()) if event not in never)
+
+        yield Target(name, registered, keys)
 
 
 def _mapped(table: Mapping[str, Any]) -> Iterable[str]:

@@ -11,7 +11,7 @@ from sessionpipe.protocol import short_id
 
 
 def row(harness: str, id_: str) -> SessionRow:
-    return SessionRow(harness, id_, 1, 0, 0, "session.started", {}, b"{}")
+    return SessionRow(harness, id_, 1, 0, 0, "session.started", b"{}", b"{}")
 
 
 CLAUDE = row("claude-code", "8c132906-8c3f-4814-870a-afc3d05e1d2e")

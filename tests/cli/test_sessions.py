@@ -16,7 +16,7 @@ from tests.cli.conftest import START
 
 def row(last_type: str, **memory: Any) -> SessionRow:
     state = encode({"started": True, "turn": None, "open": {}, **memory})
-    return SessionRow("pi", "s", 1, 0, 0, last_type, {}, state)
+    return SessionRow("pi", "s", 1, 0, 0, last_type, b"{}", state)
 
 
 RUNNING = {"id": "t", "since": 1, "over": False}
@@ -58,7 +58,7 @@ def test_fold_remembers_what_standing_reads() -> None:
         draft("session.ended", reason="exit"),
     ):
         memory, _ = fold(memory, [said])
-        stood.append(standing(SessionRow("pi", "s", 1, 0, 0, said["type"], {}, encode(memory))))
+        stood.append(standing(SessionRow("pi", "s", 1, 0, 0, said["type"], b"{}", encode(memory))))
     assert stood == ["idle", "working", "needs you", "idle", "ended"]
 
 

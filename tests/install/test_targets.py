@@ -129,11 +129,16 @@ def test_what_must_never_be_registered_is_not_whatever_the_adapter_makes_of_it()
         assert events <= set(registry.table(name)["install"]["never"])
     for target in EVERY:
         assert not set(target.events) & NEVER.get(target.harness, set())
-    table = {"events": {"a": {"emit": [1]}, "b": {"emit": [1]}}, "install": {"kind": "file", "never": ["a"]}}
-    (made,) = places("made-up", table, SYSTEM)
+    table = {"events": {"a": {"emit": [1]}, "b": {"emit": [1]}}}
+    (made,) = places("made-up", {"kind": "file", "never": ["a"]}, lambda: table, SYSTEM)
     assert made.events == ("b",)
-    (asked,) = places("made-up", {**table, "install": {**table["install"], "events": ["a", "b"]}}, SYSTEM)
+    (asked,) = places("made-up", {"never": ["a"], "events": ["a", "b"]}, lambda: table, SYSTEM)
     assert asked.events == ("b",)
+
+
+@pytest.mark.parametrize("harness", registry.names())
+def test_what_is_read_of_a_file_alone_is_what_it_says_of_installing(harness: str) -> None:
+    assert registry.install_table(harness) == registry.table(harness)["install"]
 
 
 def test_where_an_unknown_name_disables_the_file_only_known_ones_are_written() -> None:
