@@ -14,7 +14,7 @@ import pytest
 from sessionpipe import compiled
 from sessionpipe.compiled import Compiled
 from sessionpipe.paths import State
-from sessionpipe.privacy import keeping, prefilter
+from sessionpipe.privacy import keeping, prefilter, rules
 from sessionpipe.privacy.sought import Word
 
 NAME, OTHER = (hashlib.sha256(word).hexdigest() for word in (b"one", b"other"))
@@ -148,3 +148,10 @@ class TestOfWords:
         (path,) = state.compiled.iterdir()
         kept.put(path.name, b"whole, and no database")
         assert self.found() == [0, 1]
+
+
+@pytest.mark.parametrize("name", ["secrets@1", "pii@1"])
+def test_a_ruleset_is_the_same_read_and_kept(state: State, kept: Compiled, name: str) -> None:
+    read, again = (rules.load.__wrapped__(name) for _ in range(2))
+    assert list(state.compiled.iterdir()) != []
+    assert read == again == rules.load(name)
