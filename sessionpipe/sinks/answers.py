@@ -6,7 +6,6 @@ act, because of an answer nobody foresaw.
 
 from __future__ import annotations
 
-import email.utils
 from typing import TYPE_CHECKING, Any
 
 from sessionpipe.config import SinkConfig
@@ -94,11 +93,18 @@ def _retry_after(headers: dict[str, str], now_s: float) -> float | None:
     value = headers.get("retry-after", "").strip()
     if value.isascii() and value.isdigit():
         return float(value[:9])
-    until, now = _date(value), _date(headers.get("date", ""))
-    return None if until is None else max(0.0, until - (now_s if now is None else now))
+    if (until := _date(value)) is None:
+        return None
+    now = _date(headers.get("date", ""))
+    return max(0.0, until - (now_s if now is None else now))
 
 
 def _date(value: str) -> float | None:
+    if not value:
+        return None
+    # Imported here: it brings a tenth of what a worker imports to deliver, and hardly any answer has a date to wait for.
+    import email.utils
+
     try:
         return email.utils.parsedate_to_datetime(value).timestamp()
     except (ValueError, TypeError, IndexError, OverflowError):
