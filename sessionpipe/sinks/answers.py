@@ -102,7 +102,7 @@ def _retry_after(headers: dict[str, str], now_s: float) -> float | None:
 def _date(value: str) -> float | None:
     if not value:
         return None
-    # Imported here: it brings a tenth of what a worker imports to deliver, and hardly any answer has a date to wait for.
+    # Imported here: it is a tenth of what delivering imports, and hardly any answer has a date to wait for.
     import email.utils
 
     try:
