@@ -2,8 +2,10 @@
 
 The end of a turn queues a read as a row beside the events. A read that finds the turn's end in the
 harness's file emits every exchange since the cursor and moves the cursor in the same commit: never
-twice, never in parts. A file that is written late is polled from 50 ms up to 5 s, then again at the
-session's next hook or the worker's next start. All of it beside intake, never in its way.
+twice, never in parts. What was asked after that end is left for the read of its own turn's end: of a
+worker that lags the hooks of that turn still wait in the spool. A file that is written late is polled
+from 50 ms up to 5 s, then again at the session's next hook or the worker's next start. All of it
+beside intake, never in its way.
 """
 
 from __future__ import annotations
@@ -90,6 +92,7 @@ class TranscriptReader:
             ended_ms=want["ended_ms"],
             session=pending.session,
             stopped=bool(want.get("stopped")),
+            now_ms=now_ms,
         )
         harness = harnesses.get(pending.harness)
         reading = harness.exchanges(want["path"], pending.transcript.get("cursor", {}), wanted, self._files)

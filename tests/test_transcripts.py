@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sessionpipe import harnesses
+from sessionpipe.clock import now_ms
 from sessionpipe.harnesses.transcripts import digest
+from sessionpipe.intake import Intake
 from sessionpipe.outbox import Outbox
 from sessionpipe.protocol import rfc3339
+from sessionpipe.spool import Spool
 from sessionpipe.transcripts import FIRST_POLL_MS, OWED_MS, PATIENCE_MS, TranscriptReader
 from tests.schema import assert_valid
 
@@ -234,3 +240,83 @@ def test_a_file_that_never_comes_is_let_go_of_after_a_week(scene: Scene) -> None
     scene.turn_ends(START + OWED_MS + 20, "yes")
     scene.reader.step(START + OWED_MS + 21)
     assert scene.transcripts() == [(1, "ask", "answer"), (2, "again", "yes")]
+
+
+# --- a worker that lags ---------------------------------------------------------------------------
+
+
+class Lagging(Scene):
+    """Claude Code at work beside a worker that gets to what its hooks left when the test says."""
+
+    def __init__(self, root: Path, begun_ms: int) -> None:
+        super().__init__(root)
+        self.spool = Spool(root / "spool")
+        self.spool.prepare()
+        self.intake = Intake(self.outbox, self.spool, machine=lambda: "m", log=lambda *said: None)
+        self.now = begun_ms
+        self.fired: list[bytes] = []
+
+    def fires(self, event: str, **payload: Any) -> None:
+        self.now += 1_000
+        told = {"session_id": SESSION, "transcript_path": str(self.file), "hook_event_name": event, **payload}
+        header = f"v=1\0harness=claude-code\0event={event}\0at_ms={self.now}\0cwd=/nowhere\0ppid=1\0\0"
+        self.fired.append(header.encode() + json.dumps(told).encode())
+
+    def plays(self, turn: int, part: str) -> None:
+        match part:
+            case "prompt":
+                self.fires("UserPromptSubmit", prompt=f"ask {turn}")
+                self.write("user", f"ask {turn}", self.now + 10)
+            case "answer":
+                self.now += 1_000
+                self.write("assistant", f"answer {turn}", self.now)
+            case "end":
+                self.fires("Stop", last_assistant_message=f"answer {turn}")
+
+    def records(self, jobs: int) -> None:
+        """The worker gets to so many of the jobs, and then to the transcript."""
+        for job in self.fired[:jobs]:
+            self.now += 1
+            (self.spool.new / f"{self.now:020d}.job").write_bytes(job)
+        del self.fired[:jobs]
+        self.intake.run()
+        self.reader.step(now_ms())
+
+    def told(self) -> list[tuple[str, int]]:
+        """The ends of turns and the exchanges, in order, each with which of its kind it is."""
+        kinds = [row.type for row in self.outbox.read(0, 1_000)]
+        wanted = ("turn.ended", "turn.transcript")
+        return [(kind, kinds[:at].count(kind) + 1) for at, kind in enumerate(kinds) if kind in wanted]
+
+
+PARTS = [(turn, part) for turn in (1, 2, 3) for part in ("prompt", "answer", "end")]
+
+
+@given(lags=st.lists(st.integers(0, 6), min_size=len(PARTS), max_size=len(PARTS)))
+def test_however_far_behind_a_worker_is_an_exchange_follows_its_own_turn(lags: list[int]) -> None:
+    """After each thing that happens it has not got to so many of the hooks; the file is always as it is by then."""
+    with tempfile.TemporaryDirectory() as folder:
+        scene = Lagging(Path(folder), now_ms() - 3_600_000)
+        for (turn, part), lag in zip(PARTS, lags, strict=True):
+            scene.plays(turn, part)
+            if len(scene.fired) > lag:
+                scene.records(len(scene.fired) - lag)
+        while scene.fired:
+            scene.records(1)
+        told = scene.told()
+        exchanges = [
+            json.loads(r.body)["data"] for r in scene.outbox.read(0, 99) if r.type == "turn.transcript"
+        ]
+        scene.outbox.close()
+    assert [(e["turn"], e["user"]) for e in exchanges] == [(n, f"ask {n}") for n in (1, 2, 3)]
+    for turn in (1, 2, 3):
+        assert told.index(("turn.ended", turn)) < told.index(("turn.transcript", turn))
+
+
+def test_times_of_before_a_clock_went_back_hold_nothing_up(scene: Scene) -> None:
+    scene.write("user", "ask", START + 3_600_000)
+    scene.write("assistant", "answer", START + 3_600_010)
+    scene.write("user", "more", START + 100)
+    scene.turn_ends(START + 30, "answer")
+    scene.reader.step(START + 110)
+    assert scene.transcripts() == [(1, "ask", "answer")]

@@ -174,6 +174,9 @@ def _read(found: Look, stored: dict[str, Any], want: Want) -> Reading | None:
                     if chars > READING_CHARS:
                         whole = False
                         break
+                    turn = None
+                if want.is_early(message.ms):
+                    break
                 turn = _Turn("\n\n".join(_texts(found, message.id))[:SIDE_CHARS], message.ms)
         elif message.role == "assistant" and not message.hidden:
             texts = _texts(found, message.id)

@@ -50,8 +50,12 @@ QUIET_MS = 1_000
 
 
 class Spoken(Protocol):
-    """One exchange. ``user`` and ``assistant`` as strings are its sides; times are epoch milliseconds."""
+    """One exchange. ``user`` and ``assistant`` as strings are its sides; times are epoch milliseconds.
 
+    ``start``: where reading it starts.
+    """
+
+    start: int
     asked_ms: int | None
     at_ms: int | None
 
@@ -172,9 +176,12 @@ def settle(
     over = [one for one in talk.over if told is None or (one.asked_ms or 0) > told]
     delivered = [at for at, one in enumerate(over) if {*talk.marks(one)} & {*lost}] if lost else []
     over = over[delivered[-1] + 1 :] if delivered else over
+    early = next((at for at, one in enumerate(over) if want.is_early(one.asked_ms)), len(over))
+    resume = min([talk.resume, *(one.start for one in over[early:])])
+    over = over[:early]
     following = Cursor(
-        at=talk.resume,
-        mark=mark_of(talk.resume),
+        at=resume,
+        mark=mark_of(resume),
         sent_ms=max([known.sent_ms or 0, *(one.asked_ms or 0 for one in over)]) or None,
         done_ms=max(known.done_ms, want.ended_ms if complete else 0),
         said=sorted(talk.marks(over[-1])) if over else known.said,

@@ -29,7 +29,8 @@ class Want(NamedTuple):
     file will not grow any more. ``since_ms``: when the session's first hook ran; a session seen from its
     middle on begins at the prompt that was being answered then (None: at the file's beginning).
     ``ended_ms``: when the turn or the session ended. ``session``: its id, for a store that holds many.
-    ``stopped``: the turn was interrupted or failed, so that it may have no last words.
+    ``stopped``: the turn was interrupted or failed, so that it may have no last words. ``now_ms``: when the
+    file is read; it may hold more by then than our hooks have told. None: all of it is wanted.
     """
 
     said: str | None
@@ -38,6 +39,17 @@ class Want(NamedTuple):
     ended_ms: int
     session: str = ""
     stopped: bool = False
+    now_ms: int | None = None
+
+    def is_early(self, asked_ms: int | None) -> bool:
+        """Whether an exchange asked for then is of a turn that this read must not tell: its own end will.
+
+        A worker that lags has not recorded the hooks of that turn yet, and its exchange would come before
+        its start. Never one from the future: the clock went back, and the file's times say nothing.
+        """
+        if asked_ms is None or self.now_ms is None:
+            return False
+        return self.ended_ms < asked_ms <= self.now_ms
 
 
 def digest(text: str) -> str | None:

@@ -68,3 +68,33 @@ def hold(
         assert read(grown, want).complete
     read(len(text), Want(None, True, None, now_ms))
     assert found == talk
+
+
+def hold_behind(
+    exchanges: Callable[[Path, dict[str, Any], Want, Files], Reading],
+    file: Path,
+    lines: Sequence[bytes],
+    ends: Sequence[Ending],
+    now_ms: int,
+    data: st.DataObject,
+) -> None:
+    """Who comes to a turn's end late, when ``file`` holds later turns too, tells of it what was to tell then.
+
+    Those turns' hooks wait in the spool: an exchange before its end would be one before its start.
+    """
+    sizes = [len(b"".join(lines[: end.lines])) for end in ends]
+    text = b"".join(lines)
+
+    def told(seen: Callable[[int], int]) -> list[list[Said]]:
+        cursor: dict[str, Any] = {}
+        readings = []
+        for end, size in zip(ends, sizes, strict=True):
+            file.write_bytes(text[: seen(size)])
+            want = Want(digest(end.last or ""), False, None, end.ms, now_ms=now_ms)
+            reading = exchanges(file, cursor, want, Files())
+            cursor = json.loads(json.dumps(reading.cursor))
+            readings.append(said_in(reading))
+        return readings
+
+    behind = data.draw(st.sampled_from([len(text), *sizes]))
+    assert told(lambda size: max(size, behind)) == told(lambda size: size)

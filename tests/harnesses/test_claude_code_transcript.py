@@ -16,7 +16,7 @@ from sessionpipe.harnesses.files import Files
 from sessionpipe.harnesses.transcripts import SIDE_CHARS, Exchange, Reading, Want, digest
 from sessionpipe.protocol import rfc3339
 from tests.harnesses import recorded_transcripts
-from tests.harnesses.growing import Ending, Said, hold, said_in
+from tests.harnesses.growing import Ending, Said, hold, hold_behind, said_in
 
 FIXTURES = recorded_transcripts.fixtures("claude-code")
 NEVER = 2**52
@@ -599,3 +599,4 @@ def test_whenever_it_is_read_every_exchange_comes_once_whole_and_in_order(
     script, talk, ends = session
     assert said_in(whole(script.write(tmp_path))) == talk
     hold(exchanges, tmp_path / NAME, script.lines, talk, ends, script.now, data)
+    hold_behind(exchanges, tmp_path / NAME, script.lines, ends, script.now, data)

@@ -18,7 +18,7 @@ from sessionpipe.harnesses.copilot_cli import amend, exchanges, facts, history, 
 from sessionpipe.harnesses.files import Files
 from sessionpipe.protocol import rfc3339
 from tests.harnesses import recorded_transcripts
-from tests.harnesses.growing import Ending, Said, hold
+from tests.harnesses.growing import Ending, Said, hold, hold_behind
 
 FIXTURES = recorded_transcripts.fixtures("copilot-cli")
 NAME = "5f0e2c7a-1111-4222-8333-944455566677"
@@ -298,3 +298,4 @@ def test_law_whenever_it_is_read_every_exchange_comes_once_and_whole(
 ) -> None:
     lines, talk, ends = session
     hold(exchanges, tmp_path / "events.jsonl", lines, talk, ends, START + 10**9, data)
+    hold_behind(exchanges, tmp_path / "events.jsonl", lines, ends, START + 10**9, data)

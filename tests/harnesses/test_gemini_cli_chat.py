@@ -16,7 +16,7 @@ from sessionpipe.harnesses.gemini_cli_chat import exchanges, find, is_ask
 from sessionpipe.harnesses.transcripts import Reading, Want, digest
 from sessionpipe.protocol import rfc3339
 from tests.harnesses import recorded_transcripts
-from tests.harnesses.growing import Ending, Said, hold, said_in
+from tests.harnesses.growing import Ending, Said, hold, hold_behind, said_in
 
 FIXTURES = recorded_transcripts.fixtures("gemini-cli")
 NEVER = 2**52
@@ -375,3 +375,4 @@ def test_whenever_it_is_read_every_exchange_comes_once_whole_and_in_order(
 ) -> None:
     script, talk, ends = session
     hold(exchanges, tmp_path / NAME, script.lines, talk, ends, NEVER, data)
+    hold_behind(exchanges, tmp_path / NAME, script.lines, ends, NEVER, data)

@@ -135,6 +135,22 @@ def test_a_prompt_without_an_answer_comes_when_the_next_one_does(store: Store) -
     assert said_in(read(store, reading.cursor, said=last)) == [("Typed meanwhile", ""), ("Two", "2")]
 
 
+def test_of_turns_whose_hooks_are_not_recorded_yet_nothing_is_told(store: Store) -> None:
+    store.session(SESSION, T)
+    ends = [
+        (at + 20, store.say(SESSION, T + at + 5, store.ask(SESSION, T + at, str(at)), "Done"))
+        for at in (1, 100, 200)
+    ]
+    cursor: dict[str, Any] = {}
+    told = []
+    for ended, said in ends:
+        reading = read(store, cursor, said, ended_ms=T + ended, now_ms=T + 1_000)
+        assert reading.complete
+        cursor = reading.cursor
+        told.append(said_in(reading))
+    assert told == [[("1", "Done")], [("100", "Done")], [("200", "Done")]]
+
+
 def test_a_turn_that_failed_before_anything_was_said_is_told(store: Store) -> None:
     store.session(SESSION, T)
     store.ask(SESSION, T + 1, "Go")
