@@ -53,6 +53,7 @@ from sessionpipe.outboxfile import (
     those_set_aside,
     wal_of,
 )
+from sessionpipe.outboxgaps import Gap, events_behind, gaps_of, joined, within
 from sessionpipe.outboxrows import (
     PendingRead,
     Row,
@@ -133,7 +134,7 @@ _MIGRATIONS = [
     """
     -- seq_floor: where a session begins that is not here yet; pruned_ms and checked_ms: when that was
     -- last done; erasures: how often something was forgotten; salvaged: what became of a damaged outbox
-    -- before this one, as JSON.
+    -- before this one, as JSON; gaps: positions whose events were deleted, as JSON.
     CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
     INSERT INTO meta VALUES ('seq_floor', 0);
     """,
@@ -146,6 +147,8 @@ _WRITER = threading.RLock()
 _SLICE_ROWS, _SLICE_BYTES = 500, 512 << 10
 #: Of which sessions there is something to show.
 _SHOWN = "last_type NOT IN ('', 'session.forgotten')"
+#: So many gaps among the events are noted at most: 40 KB, which fit the room that is kept free.
+_GAPS = 2000
 #: So many events are counted one by one sooner than all by their index.
 _FEW = 10_000
 
@@ -456,8 +459,9 @@ class Outbox:
     def all_behind(self, positions: Sequence[int], events: int | None = None) -> list[int]:
         """How many events are behind each of ``positions``; ``events`` is :meth:`count`'s, where that was asked.
 
-        As long as nothing was forgotten they follow one upon the other, and are counted by their numbers:
-        at a million within some 10 ms. Else some 50 ms more, and 30 for each further sink in their midst.
+        They follow one upon the other but where it is noted that some were deleted, and are counted by their
+        numbers: at a million within some 10 ms. Where the note lacks some (an earlier version deleted them)
+        it takes some 50 ms more, and 30 for each further sink in their midst.
         """
         last = self.last_position()
         (first,) = self._db.execute("SELECT MIN(position) FROM events").fetchone()
@@ -466,8 +470,9 @@ class Outbox:
         first = int(first)
         if events is None:
             events = self._number("SELECT COUNT(*) FROM events")
-        if events == last - first + 1:
-            return [min(max(last - position, 0), events) for position in positions]
+        gaps = self._gaps() if events != last - first + 1 else []
+        if events + within(gaps, first, last) == last - first + 1:
+            return [events_behind(max(position, first - 1), last, gaps) for position in positions]
         near = {position for position in positions if position >= last - _FEW}
         far = sorted({position for position in positions if first <= position < last - _FEW})
         counted = {one: self._number("SELECT COUNT(*) FROM events WHERE position > ?", one) for one in near}
@@ -695,7 +700,9 @@ class Outbox:
             if row is None:
                 return None
             sid, seq = int(row[0]), int(row[1])
+            rows = self._db.execute("SELECT position FROM events WHERE sid = ?", (sid,)).fetchall()
             self._db.execute("DELETE FROM events WHERE sid = ?", (sid,))
+            self._note_gaps([position for (position,) in rows])
             self._db.execute("DELETE FROM pending_reads WHERE sid = ?", (sid,))
             self._db.execute(
                 "UPDATE sessions SET next_seq = ?, first_ms = ?, last_ms = ?, last_type = 'session.forgotten',"
@@ -727,7 +734,23 @@ class Outbox:
 
     def _delete(self, positions: list[int]) -> int:
         self._db.executemany("DELETE FROM events WHERE position = ?", [(one,) for one in positions])
+        self._note_gaps(positions)
         return len(positions)
+
+    def _note_gaps(self, positions: Collection[int]) -> None:
+        """Note in the transaction that deleted them that nothing stands at ``positions``, nor ever will.
+
+        The note may lack some, and is then of no use; it never has one too many. What is before the first
+        event needs none, so it stays small where only the oldest go.
+        """
+        before = self._gaps()
+        (first,) = self._db.execute("SELECT MIN(position) FROM events").fetchone()
+        now = [gap for gap in joined(before, positions) if first is not None and gap[1] > first][-_GAPS:]
+        if now != before:
+            self._db.execute("INSERT OR REPLACE INTO meta VALUES ('gaps', ?)", (encode(now).decode(),))
+
+    def _gaps(self) -> list[Gap]:
+        return gaps_of(self.note("gaps"))
 
     def checkpoint(self) -> bool:
         """Move the WAL into the database and truncate it; whether that was possible just now."""

@@ -56,10 +56,12 @@ class TestEvents:
 
     @pytest.mark.parametrize("far", [10_000, 0], ids=["near the end", "far from it"])
     @pytest.mark.parametrize("hole", [False, True])
+    @pytest.mark.parametrize("gaps", [2000, 1], ids=["noted", "too many to note"])
     def test_how_many_are_behind_whatever_was_forgotten(
-        self, outbox: Outbox, monkeypatch: pytest.MonkeyPatch, hole: bool, far: int
+        self, outbox: Outbox, monkeypatch: pytest.MonkeyPatch, gaps: int, hole: bool, far: int
     ) -> None:
         monkeypatch.setattr("sessionpipe.outbox._FEW", far)
+        monkeypatch.setattr("sessionpipe.outbox._GAPS", gaps)
         assert outbox.all_behind([0, 3]) == [0, 0]
         for session in ("a", "b", "a", "b", "c"):
             record(outbox, session, b"1", b"2")
@@ -68,6 +70,26 @@ class TestEvents:
             outbox.forget("codex", "b", 9, 1, lambda _seq: b"gone")
         places = range(outbox.last_position() + 2)
         assert outbox.all_behind(places) == [len(outbox.read(place, 99)) for place in places]
+
+    def test_what_is_noted_of_gaps_is_what_is_missing_behind_the_first_event(self, outbox: Outbox) -> None:
+        for session in ("a", "b", "c", "b", "a"):
+            record(outbox, session, b"1", b"2")
+        outbox.forget("codex", "b", 9, 1, lambda _seq: b"gone")
+        assert outbox.note("gaps") == "[[3,4],[7,8]]"
+        outbox.prune(before_ms=6, up_to=5)
+        assert outbox.note("gaps") == "[[7,8]]"
+        outbox.forget("codex", "c", 9, 1, lambda _seq: b"gone")
+        assert outbox.note("gaps") == "[]"
+
+    @pytest.mark.parametrize(
+        "note", ["[[1", "[[0,99]]", 7], ids=["no JSON", "not what is missing", "a number"]
+    )
+    def test_a_note_of_gaps_that_is_not_right_is_not_believed(self, outbox: Outbox, note: str | int) -> None:
+        for session in ("a", "b", "a"):
+            record(outbox, session, b"1", b"2")
+        outbox.forget("codex", "b", 9, 1, lambda _seq: b"gone")
+        outbox.remember("gaps", note)
+        assert outbox.all_behind([0, 2, 5]) == [5, 3, 2]
 
     def test_a_session_is_found_by_its_id_and_a_forgotten_one_is_not(self, outbox: Outbox) -> None:
         for session in ("a", "b", "c"):
