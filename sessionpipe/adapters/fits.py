@@ -11,12 +11,12 @@ import math
 import re
 from collections.abc import Callable
 from types import UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from msgspec import Meta, Struct, UnsetType
 from msgspec.structs import fields
 
-from sessionpipe.protocol.vocabulary import Type
+from sessionpipe.protocol.vocabulary import Type, hints
 
 Fit = Callable[[Any], Any]
 
@@ -98,8 +98,8 @@ def fits_of(event: Type) -> dict[str, tuple[Fit, bool]]:
 
 
 def _fits(struct: type[Struct]) -> dict[str, tuple[Fit, bool]]:
-    hints = get_type_hints(struct, include_extras=True)
-    return {field.name: (_fit(hints[field.name]), field.required) for field in fields(struct)}
+    of = hints(struct)
+    return {field.name: (_fit(of[field.name]), field.required) for field in fields(struct)}
 
 
 def _fit(hint: Any) -> Fit:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -249,9 +250,15 @@ class Type:
     struct: type[Data]
 
 
+@cache
+def hints(struct: type[msgspec.Struct]) -> Mapping[str, Any]:
+    """The type of each field of ``struct``, annotations included. Each is text that is evaluated: once is enough."""
+    return get_type_hints(struct, include_extras=True)
+
+
 def _fields(struct: type[Data]) -> dict[str, Field]:
     found = {}
-    for name, hint in get_type_hints(struct, include_extras=True).items():
+    for name, hint in hints(struct).items():
         marks = [m.extra for m in get_args(hint) if isinstance(m, Meta) and m.extra and "tier" in m.extra]
         if get_origin(hint) is not Annotated or len(marks) != 1:
             raise TypeError(f"{struct.__name__}.{name} must say its tier once")
