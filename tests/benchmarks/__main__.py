@@ -5,9 +5,11 @@ from __future__ import annotations
 import sys
 
 from tests.benchmarks import (
+    backfill,
     commands,
     day,
     delivery,
+    filter,
     hook,
     ingest,
     intake,
@@ -29,6 +31,8 @@ BENCHMARKS = {
     "day": day.run,
     "receiver": received.run,
     "ingest": ingest.run,
+    "filter": filter.run,
+    "backfill": backfill.run,
     "journal": journal.run,
 }
 
