@@ -7,6 +7,8 @@ import re
 # C0 and C1 controls, DEL, and the bidirectional overrides that can reorder a line on a terminal.
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
+_PLAIN = b"\n" + bytes(range(0x20, 0x7F))
+
 
 def printable(text: object) -> str:
     """``text`` in one line without control characters: safe for a terminal whatever wrote it."""
@@ -22,8 +24,9 @@ def printable_text(text: str) -> str:
 
 def printable_json(text: str) -> str:
     """JSON with those characters escaped that JSON leaves as they are and a terminal obeys."""
-    if text.replace("\n", "").isprintable():
-        return text  # None of them is, and of megabytes that is seen ten times as fast.
+    # None of them is, as a rule, and of megabytes that is seen many times as fast.
+    if not text.encode().translate(None, _PLAIN) if text.isascii() else text.replace("\n", "").isprintable():
+        return text
     return _CONTROLS.sub(lambda found: "\n" if found[0] == "\n" else f"\\u{ord(found[0]):04x}", text)
 
 

@@ -6,6 +6,7 @@ import json
 import math
 import os
 import time
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
@@ -91,6 +92,12 @@ def test_an_id_is_written_as_ulids_are(ms: int, chance: bytes, monkeypatch: pyte
 )
 def test_times_are_utc_with_milliseconds(ms: int, text: str) -> None:
     assert ids.rfc3339(ms) == text
+
+
+@given(st.datetimes(timezones=st.just(UTC)))
+def test_every_time_that_can_be_said_is_said_as_python_says_it(moment: datetime) -> None:
+    ms = (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
+    assert ids.rfc3339(ms) == moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 @pytest.mark.parametrize(
