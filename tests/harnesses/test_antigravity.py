@@ -12,27 +12,9 @@ import pytest
 from sessionpipe.harnesses.antigravity import exchanges, facts, history, transcript
 from sessionpipe.harnesses.context import Context
 from sessionpipe.harnesses.files import Files
-from sessionpipe.harnesses.transcripts import Reading, Want
-from tests.harnesses import recorded_transcripts
+from sessionpipe.harnesses.transcripts import Want
 
-FIXTURES = recorded_transcripts.fixtures("antigravity")
 NAME = "9c1e77aa-3333-4444-8555-966677788899"
-
-
-def settled(path: str | Path | None, cursor: dict[str, Any], want: Want, files: Files) -> Reading:
-    """The reader, of a file that was left alone for long."""
-    os.utime(str(path), (1, 1))
-    return exchanges(path, cursor, want, files)
-
-
-@pytest.mark.parametrize("fixture", FIXTURES, ids=lambda path: path.stem)
-def test_a_conversation_is_read_as_it_happened(fixture: Path, tmp_path: Path) -> None:
-    recorded_transcripts.check(fixture, tmp_path, settled)
-
-
-@pytest.mark.parametrize("fixture", FIXTURES, ids=lambda path: path.stem)
-def test_looking_after_every_few_bytes_gives_each_exchange_once(fixture: Path, tmp_path: Path) -> None:
-    recorded_transcripts.check_growing(fixture, tmp_path, settled)
 
 
 class Home:

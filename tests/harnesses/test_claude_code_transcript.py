@@ -15,10 +15,8 @@ from sessionpipe.harnesses.claude_code_transcript import exchanges, is_ask
 from sessionpipe.harnesses.files import Files
 from sessionpipe.harnesses.transcripts import SIDE_CHARS, Exchange, Reading, Want, digest
 from sessionpipe.protocol import rfc3339
-from tests.harnesses import recorded_transcripts
 from tests.harnesses.growing import Ending, Said, hold, hold_behind, said_in
 
-FIXTURES = recorded_transcripts.fixtures("claude-code")
 NEVER = 2**52
 NAME = "11111111-2222-4333-8444-555555555555.jsonl"
 
@@ -26,25 +24,6 @@ NAME = "11111111-2222-4333-8444-555555555555.jsonl"
 def whole(file: Path) -> Reading:
     """The file read at once, as when its session has ended."""
     return exchanges(file, {}, Want(None, True, None, NEVER), Files())
-
-
-# --- recordings -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("fixture", FIXTURES, ids=lambda path: path.stem)
-def test_a_recorded_session_is_read_as_it_happened(fixture: Path, tmp_path: Path) -> None:
-    recorded_transcripts.check(fixture, tmp_path, exchanges)
-
-
-@pytest.mark.parametrize("fixture", FIXTURES, ids=lambda path: path.stem)
-def test_looking_after_every_few_bytes_gives_the_same_exchanges_once_each(
-    fixture: Path, tmp_path: Path
-) -> None:
-    recorded_transcripts.check_growing(fixture, tmp_path, exchanges)
-
-
-def test_there_are_fixtures() -> None:
-    assert len(FIXTURES) >= 20
 
 
 # --- a made-up session ------------------------------------------------------------------------------

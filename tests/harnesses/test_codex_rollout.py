@@ -16,11 +16,9 @@ from sessionpipe.harnesses.codex_rollout import exchanges, find, is_visible
 from sessionpipe.harnesses.files import Files
 from sessionpipe.harnesses.transcripts import Reading, Want, digest
 from sessionpipe.protocol import rfc3339
-from tests.harnesses import recorded_transcripts
 from tests.harnesses.growing import Ending, Said, hold, hold_behind, said_in
 from tests.harnesses.packing import compress
 
-FIXTURES = recorded_transcripts.fixtures("codex")
 NEVER = 2**52
 ID = "01a22870-962b-7d32-ab36-110ef2c62105"
 PARENT = "01a22870-0000-7d32-ab36-110ef2c62105"
@@ -30,25 +28,6 @@ NAME = f"rollout-2026-11-29T17-53-16-{ID}.jsonl"
 def whole(file: Path) -> Reading:
     """The file read at once, as when its session has ended."""
     return exchanges(file, {}, Want(None, True, None, NEVER), Files())
-
-
-# --- recordings -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("fixture", FIXTURES, ids=lambda path: path.stem)
-def test_a_recorded_session_is_read_as_it_happened(fixture: Path, tmp_path: Path) -> None:
-    recorded_transcripts.check(fixture, tmp_path, exchanges)
-
-
-@pytest.mark.parametrize("fixture", FIXTURES, ids=lambda path: path.stem)
-def test_looking_after_every_few_bytes_gives_the_same_exchanges_once_each(
-    fixture: Path, tmp_path: Path
-) -> None:
-    recorded_transcripts.check_growing(fixture, tmp_path, exchanges)
-
-
-def test_there_are_fixtures() -> None:
-    assert len(FIXTURES) >= 8
 
 
 # --- a made-up rollout ------------------------------------------------------------------------------

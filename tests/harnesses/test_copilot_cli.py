@@ -17,22 +17,10 @@ from sessionpipe.harnesses.context import Context
 from sessionpipe.harnesses.copilot_cli import amend, exchanges, facts, history, missed, transcript
 from sessionpipe.harnesses.files import Files
 from sessionpipe.protocol import rfc3339
-from tests.harnesses import recorded_transcripts
 from tests.harnesses.growing import Ending, Said, hold, hold_behind
 
-FIXTURES = recorded_transcripts.fixtures("copilot-cli")
 NAME = "5f0e2c7a-1111-4222-8333-944455566677"
 START = 1_796_000_000_000
-
-
-@pytest.mark.parametrize("fixture", FIXTURES, ids=lambda path: path.stem)
-def test_a_session_is_read_as_it_happened(fixture: Path, tmp_path: Path) -> None:
-    recorded_transcripts.check(fixture, tmp_path, exchanges)
-
-
-@pytest.mark.parametrize("fixture", FIXTURES, ids=lambda path: path.stem)
-def test_looking_after_every_few_bytes_gives_each_exchange_once(fixture: Path, tmp_path: Path) -> None:
-    recorded_transcripts.check_growing(fixture, tmp_path, exchanges)
 
 
 class Home:

@@ -20,22 +20,6 @@ NAME = "7f1c0de4-0000-4000-8000-0000000000c1"
 OTHER = "7f1c0de4-0000-4000-8000-0000000000c2"
 
 
-@pytest.mark.parametrize("fixture", FIXTURES, ids=lambda path: path.stem)
-class TestFixtures:
-    def test_a_session_is_read_as_it_happened(self, fixture: Path, tmp_path: Path) -> None:
-        recorded_transcripts.check(fixture, tmp_path, exchanges)
-
-    def test_looking_after_every_few_bytes_gives_each_exchange_once(
-        self, fixture: Path, tmp_path: Path
-    ) -> None:
-        def dateless(path: Any, cursor: dict[str, Any], want: Want, files: Files) -> Any:
-            reading = exchanges(path, cursor, want, files)
-            # Its time is that of whoever looked.
-            return reading._replace(exchanges=[each._replace(at="") for each in reading.exchanges])
-
-        recorded_transcripts.check_growing(fixture, tmp_path, dateless)
-
-
 def test_a_session_first_seen_in_its_middle_begins_at_the_last_prompt(tmp_path: Path) -> None:
     file = tmp_path / f"{NAME}.jsonl"
     lines = FIXTURES[-1].with_name("turns.jsonl").read_bytes().splitlines(keepends=True)

@@ -16,7 +16,6 @@ from sessionpipe.harnesses.context import Context
 from sessionpipe.harnesses.devin import exchanges, facts, history, transcript
 from sessionpipe.harnesses.files import Files
 from sessionpipe.harnesses.transcripts import Reading, Want, digest
-from tests.harnesses import recorded_transcripts
 from tests.harnesses.devin_store import START, Store
 
 
@@ -44,18 +43,6 @@ class Reader:
         self, said: str | None = None, ended: float = 1_000, *, final: bool = False
     ) -> list[tuple[str, str]]:
         return [(each.user, each.assistant) for each in self.look(said, ended, final=final).exchanges]
-
-
-@pytest.mark.parametrize("fixture", recorded_transcripts.fixtures("devin"), ids=lambda path: path.stem)
-def test_a_session_is_read_as_it_happened(fixture: Path, tmp_path: Path) -> None:
-    def read(path: str | Path | None, cursor: dict[str, Any], want: Want, files: Files) -> Reading:
-        store = Store(tmp_path / "home")
-        for line in Path(str(path)).read_text("utf-8").splitlines():
-            row = json.loads(line)
-            store.row(row.pop("table"), **row)
-        return exchanges(str(store.path), cursor, want._replace(session="amber-otter"), files)
-
-    recorded_transcripts.check(fixture, tmp_path, read)
 
 
 class TestExchanges:

@@ -12,27 +12,11 @@ import pytest
 from sessionpipe.harnesses.context import Context
 from sessionpipe.harnesses.droid import exchanges, facts, find, history
 from sessionpipe.harnesses.files import Files
-from sessionpipe.harnesses.transcripts import Reading, Want
+from sessionpipe.harnesses.transcripts import Want
 from tests.harnesses import recorded_transcripts
 
 FIXTURES = recorded_transcripts.fixtures("droid")
 NAME = "0d3b6c1e-2222-4333-8444-955566677788"
-
-
-def settled(path: str | Path | None, cursor: dict[str, Any], want: Want, files: Files) -> Reading:
-    """The reader, of a file that was left alone for long."""
-    os.utime(str(path), (1, 1))
-    return exchanges(path, cursor, want, files)
-
-
-@pytest.mark.parametrize("fixture", FIXTURES, ids=lambda path: path.stem)
-def test_a_session_is_read_as_it_happened(fixture: Path, tmp_path: Path) -> None:
-    recorded_transcripts.check(fixture, tmp_path, settled)
-
-
-@pytest.mark.parametrize("fixture", FIXTURES, ids=lambda path: path.stem)
-def test_looking_after_every_few_bytes_gives_each_exchange_once(fixture: Path, tmp_path: Path) -> None:
-    recorded_transcripts.check_growing(fixture, tmp_path, settled)
 
 
 def test_a_resumed_sessions_past_is_not_told(tmp_path: Path) -> None:

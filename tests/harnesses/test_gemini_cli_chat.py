@@ -15,10 +15,8 @@ from sessionpipe.harnesses.files import Files
 from sessionpipe.harnesses.gemini_cli_chat import exchanges, find, is_ask
 from sessionpipe.harnesses.transcripts import Reading, Want, digest
 from sessionpipe.protocol import rfc3339
-from tests.harnesses import recorded_transcripts
 from tests.harnesses.growing import Ending, Said, hold, hold_behind, said_in
 
-FIXTURES = recorded_transcripts.fixtures("gemini-cli")
 NEVER = 2**52
 ID = "eed896d3-792c-4ee6-a314-5a833a6ccd37"
 NAME = "session-2026-11-29T18-19-eed896d3.jsonl"
@@ -27,25 +25,6 @@ NAME = "session-2026-11-29T18-19-eed896d3.jsonl"
 def whole(file: Path) -> Reading:
     """The file read at once, as when its session has ended."""
     return exchanges(file, {}, Want(None, True, None, NEVER), Files())
-
-
-# --- recordings -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("fixture", FIXTURES, ids=lambda path: path.stem)
-def test_a_recorded_session_is_read_as_it_happened(fixture: Path, tmp_path: Path) -> None:
-    recorded_transcripts.check(fixture, tmp_path, exchanges)
-
-
-@pytest.mark.parametrize("fixture", FIXTURES, ids=lambda path: path.stem)
-def test_looking_after_every_few_bytes_gives_the_same_exchanges_once_each(
-    fixture: Path, tmp_path: Path
-) -> None:
-    recorded_transcripts.check_growing(fixture, tmp_path, exchanges)
-
-
-def test_there_are_fixtures() -> None:
-    assert len(FIXTURES) >= 8
 
 
 # --- a made-up chat ---------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sessionpipe.adapters.fold import fold
-from sessionpipe.harnesses import jsonl, opencode
+from sessionpipe.harnesses import opencode
 from sessionpipe.harnesses.context import Context
 from sessionpipe.harnesses.files import Files
 from sessionpipe.harnesses.history import Past
@@ -20,7 +20,6 @@ from sessionpipe.harnesses.opencode import asked, exchanges, facts, history, mis
 from sessionpipe.harnesses.transcripts import Reading, Want, digest
 from tests.harnesses.growing import said_in
 from tests.harnesses.opencode_store import Store
-from tests.harnesses.recorded_transcripts import fixtures
 
 SESSION = "ses_1"
 T = 1_795_977_000_000
@@ -54,25 +53,6 @@ def draft(kind: str, at_ms: int = T, prompt: str | None = None, **session: Any) 
 
 
 # --- transcripts ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("fixture", fixtures("opencode"), ids=lambda path: path.stem)
-def test_a_recorded_store_is_read_as_it_grew(fixture: Path, store: Store) -> None:
-    told = json.loads(fixture.read_text(encoding="utf-8"))
-    rows = [json.loads(line) for line in fixture.with_suffix(".jsonl").read_text("utf-8").splitlines()]
-    cursor: dict[str, Any] = {}
-    written = 0
-    for at in told["reads"]:
-        for row in rows[written : at["lines"]]:
-            store.put(row)
-        written = at["lines"]
-        ended_ms, since_ms = jsonl.epoch_ms(at["ended"]), jsonl.epoch_ms(told["since"])
-        reading = read(
-            store, cursor, at["said"], final=at["final"], ended_ms=ended_ms, since_ms=since_ms, session=told["session"]
-        )  # fmt: skip
-        assert [exchange._asdict() for exchange in reading.exchanges] == at["exchanges"]
-        assert reading.complete == at["complete"]
-        cursor = json.loads(json.dumps(reading.cursor))
 
 
 def test_an_answer_that_is_not_complete_is_waited_for(store: Store) -> None:

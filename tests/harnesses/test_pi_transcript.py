@@ -17,10 +17,8 @@ from sessionpipe.harnesses.pi_exchanges import Conversation
 from sessionpipe.harnesses.pi_transcript import exchanges
 from sessionpipe.harnesses.transcripts import SIDE_CHARS, Exchange, Reading, Want, digest
 from sessionpipe.protocol import rfc3339
-from tests.harnesses import recorded_transcripts
 from tests.harnesses.growing import Ending, Said, hold, hold_behind, said_in
 
-FIXTURES = recorded_transcripts.fixtures("pi")
 NEVER = 2**52
 NAME = "2026-11-29T17-52-21-453Z_01a2286f-bdcc-769a-97df-6455faa08385.jsonl"
 
@@ -31,22 +29,6 @@ def whole(file: Path, since_ms: int | None = None) -> Reading:
 
 
 # --- recordings -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("fixture", FIXTURES, ids=lambda path: path.stem)
-def test_a_recorded_session_is_read_as_it_happened(fixture: Path, tmp_path: Path) -> None:
-    recorded_transcripts.check(fixture, tmp_path, exchanges)
-
-
-@pytest.mark.parametrize("fixture", FIXTURES, ids=lambda path: path.stem)
-def test_looking_after_every_few_bytes_gives_the_same_exchanges_once_each(
-    fixture: Path, tmp_path: Path
-) -> None:
-    recorded_transcripts.check_growing(fixture, tmp_path, exchanges)
-
-
-def test_there_are_fixtures() -> None:
-    assert len(FIXTURES) >= 18
 
 
 STREAMED = [
