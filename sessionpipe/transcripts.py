@@ -96,7 +96,8 @@ class TranscriptReader:
         )
         harness = harnesses.get(pending.harness)
         reading = harness.exchanges(want["path"], pending.transcript.get("cursor", {}), wanted, self._files)
-        settled = reading.complete or (wanted.final and not patient)
+        # What came may not be all there is: one reading takes so much, and another goes on behind it.
+        settled = reading.complete or (wanted.final and not patient and not reading.exchanges)
         due = now_ms + max(FIRST_POLL_MS, elapsed) if patient and not settled else None
         faults.point("transcript.read")
         with self._outbox.transaction() as tx:

@@ -113,9 +113,17 @@ class Meaning:
 
 # --- turns ----------------------------------------------------------------------------------------
 
+#: What a turn takes in memory beside its text, in characters: a session may be of very many short ones.
+_TURN = 2_000
+
 
 class Turn:
     """A prompt and what was said to it, so far."""
+
+    __slots__ = (
+        *("start", "kind", "asked_ms", "at_ms", "user", "assistant", "answered", "stopped"),
+        *("last_words", "error", "hooks_ran_ms", "message", "_tail"),
+    )
 
     def __init__(self, start: int, prompt: Prompt) -> None:
         self.start = start  # Where its first record starts.
@@ -186,7 +194,7 @@ class Conversation:
     ) -> None:
         self.over: list[Turn] = []
         self.open: Turn | None = None
-        #: How much text the turns in ``over`` hold.
+        #: About how much memory the turns in ``over`` take, in characters.
         self.chars = 0
         #: The latest time of a turn's sure end.
         self.ended_ms = ended_ms
@@ -215,7 +223,7 @@ class Conversation:
         """Nothing more belongs to the open turn."""
         if self.open and self.open.counts:
             self.over.append(self.open)
-            self.chars += len(self.open.user) + len(self.open.assistant)
+            self.chars += len(self.open.user) + len(self.open.assistant) + _TURN
         self.open = None
 
     def marks(self, turn: Turn) -> list[str]:

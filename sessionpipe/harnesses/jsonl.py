@@ -18,6 +18,7 @@ T = TypeVar("T")
 
 MAX_LINE = 16 << 20
 _BLOCK = 256 << 10
+_HEAD = 4 << 10
 
 
 class Source(Protocol):
@@ -52,9 +53,11 @@ def forward(
         at = 0
         while (newline := block.find(b"\n", at)) >= 0:
             end = offset + newline + 1
-            held += block[at:newline]
-            yield Line(start, end, bytes(held) if end - start <= longest else b"")
-            held.clear()
+            data = block[at:newline]
+            if held:
+                data = bytes(held + data)
+                held.clear()
+            yield Line(start, end, data if end - start <= longest else b"")
             start, at = end, newline + 1
         offset += len(block)
         held += block[at:]
@@ -64,6 +67,10 @@ def forward(
 
 def first(opened: Source) -> Line | None:
     """The first line, if it is complete."""
+    # Asked at every reading of some agents' files, of which it is all that is not new.
+    head = opened.read_at(0, _HEAD)
+    if (end := head.find(b"\n")) >= 0:
+        return Line(0, end + 1, head[:end])
     return next(forward(opened, within=0), None)
 
 

@@ -1,21 +1,32 @@
-"""``ingest pi``: megabytes of stream a second, from standard input to a synced commit, of one core.
+"""``ingest pi``: a stream from standard input to a synced commit, by the processor time of one core.
 
-The stream is made of a recorded run, with as much in it as a model says: it thinks before it calls a tool,
-writes files of a screenful and reads longer ones, and every few characters of that are a line of their
-own. Some nine tenths of it are such lines, as in any stream that was not scripted. ``recorded`` is the same
-run as it was recorded, of a model that says three words at a time.
+``ingest-stream`` is made of a recorded run, with as much in it as a model says: it thinks before it calls a tool,
+writes files of a screenful and reads longer ones, and every few characters of that are a line of their own.
+Some nine tenths of it are such lines, as in any stream that was not scripted: MB/s are what counts.
+
+``ingest-recorded`` is the same run as it was recorded, of a model that says three words at a time. There is an
+event in every 1.8 KB of it, so that bytes say nothing: events a second are what counts. What an event costs
+is what it costs intake: mapping a third, sealing a quarter, SQLite and looking for the repository an eighth each.
+
+``ingest-start`` is what there is to do before the first event, and once: the rules and the adapter's table are
+read and compiled. Neither of the others has it in it. It was in both for a while, and as the rules grew
+a stream seemed to become slower: of the second that 50 MB took, 0.3 s were the rules.
+
+``growth-ingest-sessions`` is ten times the sessions in one stream, ``growth-ingest-turns`` one session with ten times
+the turns.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import resource
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from sessionpipe.outbox import Outbox
 from sessionpipe.paths import data_dir
@@ -25,51 +36,73 @@ from tests.benchmarks.measure import show
 DELTA = 8
 #: Characters of what is thought and said before a call, and of what a tool reads, writes or prints.
 THOUGHT, SAID, OUTPUT = 600, 160, 2_400
+_MOMENT = re.compile(rb'"timestamp":([0-9]{13})\b')
 _PROSE = "The handler takes the request apart, and what it finds goes to the store in one step. "
 
 
 def run() -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        measure(Path(folder), "ingest-stream", [told(number) for number in range(150)], 50)
-        measure(Path(folder), "ingest-recorded", [as_recorded(number) for number in range(300)], 0)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        nothing, start = _cpu(folder, b"", sessions=0), _cpu(folder, told(0))
+        show("ingest-start", (start.cpu - nothing.cpu) * 1e3, "ms", 450)
+        long = _cpu(folder, b"".join(map(told, range(150))), sessions=150)
+        show(
+            "ingest-stream",
+            (long.size - start.size) / (long.cpu - start.cpu) / 1e6,
+            "MB/s",
+            50,
+            at_most=False,
+        )
+
+        few = _cpu(folder, b"".join(map(as_recorded, range(60))), sessions=60)
+        many = _cpu(folder, b"".join(map(as_recorded, range(600))), sessions=600)
+        rate = (many.events - start.events) / (many.cpu - start.cpu)
+        show("ingest-recorded", rate, "events/s", 2000, at_most=False)
+        growth = (many.cpu - start.cpu) / (few.cpu - start.cpu)
+        show("growth-ingest-sessions", growth, "x for ten times the sessions", 11)
+        few, many = _cpu(folder, of_turns(60)), _cpu(folder, of_turns(600))
+        growth = (many.cpu - start.cpu) / (few.cpu - start.cpu)
+        show("growth-ingest-turns", growth, "x for ten times the turns of a session", 11)
 
 
-def measure(folder: Path, name: str, runs: list[bytes], budget: float) -> None:
-    """Ingest these streams, one after the other, with the real command; its processes' time is what counts.
+class Taken(NamedTuple):
+    """What recording a stream took: seconds of processor time; and how many bytes and events it was."""
+
+    cpu: float
+    size: int
+    events: int
+
+
+def _cpu(folder: Path, data: bytes, sessions: int = 1, times: int = 3) -> Taken:
+    """Record a stream with the real command; its processes' time is what counts.
 
     Not the clock's: two processes on one core, as on a machine with other work to do, take as long as that.
+    The least of some times, as what else the machine did is no matter of ours.
     """
-    stream = folder / f"{name}.ndjson"
-    stream.write_bytes(b"".join(runs))
-    env = {
-        "HOME": str(folder),
-        "PATH": os.environ["PATH"],
-        "SESSIONPIPE_STATE_DIR": str(folder / name),
-        "SESSIONPIPE_CONFIG_DIR": str(folder / "config"),
-        "SESSIONPIPE_NO_WORKER": "1",
-    }
-
-    def ingest(source: Path) -> float:
-        before = _used()
-        with source.open("rb") as stdin:
+    stream = folder / "stream.ndjson"
+    stream.write_bytes(data)
+    taken, events = [], 0
+    for _ in range(times):
+        with tempfile.TemporaryDirectory(dir=folder) as state, stream.open("rb") as stdin:
+            env = {
+                "HOME": str(folder),
+                "PATH": os.environ["PATH"],
+                "SESSIONPIPE_STATE_DIR": f"{state}/state",
+                "SESSIONPIPE_CONFIG_DIR": f"{state}/config",
+                "SESSIONPIPE_NO_WORKER": "1",
+            }
+            before = _used()
             subprocess.run(
                 [sys.executable, "-m", "sessionpipe", "ingest", "pi"], stdin=stdin, env=env, check=True
             )
-        return _used() - before
-
-    # What it takes to start is no matter of the stream's length.
-    idle = min(ingest(Path(os.devnull)) for _ in range(3))
-    times = []
-    for number in range(3):
-        env["SESSIONPIPE_STATE_DIR"] = str(folder / f"{name}-{number}")
-        times.append(ingest(stream) - idle)
-        outbox = Outbox.open(folder / f"{name}-{number}" / "outbox.db")
-        events, sessions = outbox.count()
-        outbox.close()
-        if sessions != len(runs):
-            raise SystemExit(f"{sessions} sessions of {len(runs)} were recorded, and {events} events")
-    taken = min(times)  # What else the machine did is no matter of ours.
-    show(name, stream.stat().st_size / taken / 1e6, "MB/s", budget, at_most=False)
+            taken.append(_used() - before)
+            if sessions:
+                outbox = Outbox.open(Path(state) / "state" / "outbox.db")
+                events, found = outbox.count()
+                outbox.close()
+                if found != sessions:
+                    raise SystemExit(f"{found} sessions of {sessions} were recorded, and {events} events")
+    return Taken(min(taken), len(data), events)
 
 
 def _used() -> float:
@@ -89,6 +122,17 @@ def as_recorded(number: int) -> bytes:
 def told(number: int) -> bytes:
     """The recorded run with everything in it as long as it would be."""
     return _dumped(line for one in recorded() for line in _grown(_named(one, number)))
+
+
+def of_turns(turns: int) -> bytes:
+    """One session in which the recorded run happens so many times, a minute after one another."""
+    header, *rest = recorded()
+    run = _dumped(rest)
+
+    def at(minute: int) -> bytes:
+        return _MOMENT.sub(lambda found: b'"timestamp":%d' % (int(found[1]) + minute * 60_000), run)
+
+    return _dumped([header]) + b"".join(map(at, range(turns)))
 
 
 def _named(line: dict[str, Any], number: int) -> dict[str, Any]:
