@@ -8,9 +8,12 @@ What was tried, of a million events in 5 000 sessions: ``sessions`` was 380 ms, 
 that of a session's memory which is shown gave 60 ms, sorting in Python rather than in SQLite (which sorts the
 rows with all that stands in them) 25, ``isoformat`` for ``strftime`` 30, asking ``isprintable`` before a regular
 expression goes through megabytes of JSON 50. ``tail --harness`` was 1.6 s, since SQLite sorted everything that the
-harness had ever done; its newest events are now looked for among the newest of all first. ``status`` counts what
-every sink lacks in one pass, and in none where nothing was forgotten. ``doctor`` looked through the whole file
-every time, which was 0.8 s of its 1.4; of a file that large it now says when the worker did.
+harness had ever done; its newest events are now looked for among the newest of all first. ``status`` counted what
+every sink lacks in one pass over an index of all events, 55 ms of CPU where it was 215 in all; where events were
+deleted is noted now, which is 1. Of twelve adapters it parsed all, 17 ms, and parses what says where hooks go, 5.
+``tail --session`` decoded what stands beside every session's name. Collecting garbage less often gave nothing.
+``doctor`` looked through the whole file every time, which was 0.8 s of its 1.4; of a file that large it now says
+when the worker did.
 """
 
 from __future__ import annotations
@@ -31,7 +34,7 @@ RUNS = 7
 COMMANDS = {
     "tail": (["tail", "--no-follow"], 200),
     "tail-harness": (["tail", "--no-follow", "--harness", "claude-code"], 200),
-    "tail-session": (["tail", "--no-follow", "--session", atlarge.name(7)], 250),
+    "tail-session": (["tail", "--no-follow", "--session", atlarge.name(7)], 200),
     "status": (["status"], 200),
     "status-json": (["status", "--json"], 200),
     "sessions": (["sessions"], 200),
