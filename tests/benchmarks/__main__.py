@@ -17,6 +17,7 @@ from tests.benchmarks import (
     outbox,
     received,
     redaction,
+    transcripts,
     worker,
 )
 
@@ -25,6 +26,7 @@ BENCHMARKS = {
     "redaction": redaction.run,
     "intake": intake.run,
     "delivery": delivery.run,
+    "start": start.run,
     "worker": worker.run,
     "commands": commands.run,
     "outbox": outbox.run,
@@ -33,6 +35,7 @@ BENCHMARKS = {
     "ingest": ingest.run,
     "filter": filter.run,
     "backfill": backfill.run,
+    "transcripts": transcripts.run,
     "journal": journal.run,
 }
 
