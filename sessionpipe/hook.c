@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -248,17 +249,18 @@ static char **workers_environment(const char *state) {
 static void start_worker(const char *python, const char *hook, const char *state) {
     char *slash = strrchr(hook, '/');
     char *package = slash ? strndup(hook, (size_t)(slash - hook)) : ".";
+    if (!package) leave();
     char *command[] = {(char *)python, "-I", joined(package, "/__main__.py", ""), "worker", NULL};
     char **given = workers_environment(state);
-    if (chdir("/")) return;
-    if (fork()) return;
-    setsid();
-    int null = open("/dev/null", O_RDWR);
+    posix_spawn_file_actions_t null;
+    posix_spawnattr_t how;
+    /* As hook.py does, and not by fork: when this process has ended the worker is in a session of its own, out
+     * of reach of an agent that then kills its hook's process group. */
+    if (chdir("/") || posix_spawn_file_actions_init(&null) || posix_spawnattr_init(&how)) return;
+    if (posix_spawnattr_setflags(&how, POSIX_SPAWN_SETSID)) return;
     for (int standard = 0; standard < 3; standard++)
-        if (dup2(null, standard) < 0) leave();
-    if (null > 2) close(null);
-    execve(python, command, given);
-    leave();
+        if (posix_spawn_file_actions_addopen(&null, standard, "/dev/null", O_RDWR, 0)) return;
+    posix_spawn(NULL, python, &null, &how, command, given);
 }
 
 static void close_from_3(void) {

@@ -12,6 +12,7 @@ import pty
 import re
 import shlex
 import shutil
+import signal
 import stat
 import subprocess
 import sys
@@ -454,6 +455,20 @@ os.rename(root + "/seen.tmp", root + "/seen")
         assert seen["argv"] == ["worker"]
         assert seen["fds"].pop("3") == [info.st_dev, info.st_ino, True]
         assert set(seen["fds"]) == {"0", "1", "2"}
+
+    @either
+    def test_it_is_out_of_the_process_group_when_the_hook_ends(self, hook_file: Path, state: Path) -> None:
+        """An agent may kill all that a hook of its has left, at once."""
+        environ = {"SESSIONPIPE_STATE_DIR": str(state)}
+        command = firing("codex", "Stop", hook=hook_file)
+        if hasattr(os, "sched_setaffinity"):
+            # On one core whatever the hook started and did not wait for has not run yet when it ends.
+            core = min(os.sched_getaffinity(0))
+            command = ["taskset", "-c", str(core), *command] if shutil.which("taskset") else command
+        with subprocess.Popen(command, env=environ, stdin=subprocess.DEVNULL, process_group=0) as process:
+            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+            os.killpg(process.pid, signal.SIGKILL)
+        wait_for((state / "seen").exists, "the program in the worker's place")
 
     @either
     def test_with_closed_standard_streams_too(self, hook_file: Path, state: Path) -> None:
