@@ -13,6 +13,10 @@ def main() -> None:
         from sessionpipe.worker import main as worker
 
         sys.exit(worker())
+    if sys.argv[1:] == ["compile"]:
+        from sessionpipe.install.native import main as compile_hook
+
+        sys.exit(compile_hook())
     from sessionpipe.cli import cli
 
     try:

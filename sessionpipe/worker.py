@@ -532,7 +532,7 @@ class Worker:
 
         try:
             launcher.write(self.state, self._config_file.parent, answers())
-            native.build(self.state)
+            native.build_apart(self.state)
         except Exception as error:
             self.log("warning", f"the launcher cannot be written anew: {error}")
 

@@ -7,8 +7,8 @@ resolved path names a version and dies with it. A compiled copy of the hook stan
 compiling ``hook.py`` at every hook would take longer than all that the hook does; where ``hook.py``
 is newer (an upgrade), or the interpreter refuses the copy (another version), ``hook.py`` itself runs.
 Where :mod:`~sessionpipe.install.native` could compile ``hook.c``, that runs, and no interpreter starts at
-all; it always exits 0 once it runs, so anything else says that nothing was read yet and the interpreter's turn
-has come.
+all. It always exits 0 once it runs, so anything else says that it did not begin and the interpreter's turn has
+come. One that was killed may have read the payload or not: then ``hook.py`` records only what it still finds to read.
 
 The agent must never notice us, so the launcher
 
@@ -165,6 +165,8 @@ def script(
             'if [ "$program" -nt "$hook" ] && read -r machine </etc/machine-id'
             f' && [ "$machine" = {_quoted(machine)} ]; then',
             '  "$program" "$python" "$hook" "$@" >/dev/null && exit 0',
+            "  # Killed, it may have read the payload already, and recorded it; anything else did not begin.",
+            "  [ $? -lt 128 ] || export SESSIONPIPE_AGAIN=1",
             "fi",
         ]
     lines += [

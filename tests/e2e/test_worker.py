@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from sessionpipe.install import native
 from sessionpipe.liveness import send
 from sessionpipe.spool import Spool
 from tests.e2e.machine import HOOK, SESSIONPIPE, Machine, wait_for
@@ -223,10 +224,14 @@ def test_after_an_upgrade_the_worker_writes_the_launcher_anew(machine: Machine) 
     )
     compiled = machine.state.bin / "hook.pyc"
     fresh = compiled.read_bytes()
+    had = native.stands(machine.state)
+    native.remove(machine.state)
     compiled.write_bytes(b"of an older version")
     os.utime(compiled, (0, 0))
     machine.hook("claude-code", "PostToolUse", tool("toolu_1"))
     wait_for(lambda: compiled.read_bytes() == fresh, "the compiled hook")
+    if had:
+        wait_for(lambda: native.stands(machine.state), "the hook without an interpreter")
 
 
 class TestBadInput:

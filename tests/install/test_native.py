@@ -47,7 +47,7 @@ def fire(state: State, **env: str) -> list[bytes]:
         check=False,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
-    return [job.read_bytes() for job in (state.spool / "new").iterdir()]
+    return [job.read_bytes() for job in (state.spool / "new").glob("*")]
 
 
 def without_interpreter(state: State) -> None:
@@ -94,6 +94,19 @@ def test_where_it_does_not_run_the_interpreter_does_and_the_payload_is_whole(
     (job,) = fire(state)
     assert job.endswith(b'\0\0{"n": 1}')
     assert not (state.root / "ran").exists()
+
+
+@pytest.mark.parametrize("reads", ["all", "a part"])
+def test_one_that_is_killed_with_the_payload_in_its_hands_is_followed_by_no_empty_job(
+    state: State, reads: str
+) -> None:
+    recorded = state.root / "recorded"
+    read = "cat" if reads == "all" else "dd bs=1 count=3"
+    native.program(state).write_text(f"#!/bin/sh\n{read} >'{recorded}' 2>/dev/null\nkill -KILL $$\n")
+    jobs = fire(state)
+    # What it had read in part is cut: that is told, not passed over.
+    assert [job.partition(b"\0\0")[2] for job in jobs] == ([] if reads == "all" else [b'": 1}'])
+    assert recorded.read_bytes() == (b'{"n": 1}' if reads == "all" else b'{"n')
 
 
 def test_it_is_made_once_private_and_goes_with_the_launcher(
