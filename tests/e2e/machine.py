@@ -45,7 +45,15 @@ class Machine:
     of them to make ready and to look, and a start of Python for each would be most of its work.
     """
 
-    def __init__(self, root: Path, python: str = sys.executable, forked: Forked | None = None) -> None:
+    def __init__(
+        self,
+        root: Path,
+        python: str = sys.executable,
+        forked: Forked | None = None,
+        compiled: Path | None = None,
+    ) -> None:
+        #: A compiled hook that :meth:`hook` fires in place of ``hook.py``.
+        self.compiled = compiled
         self.root = root
         self.python = python
         self._forked = forked
@@ -89,8 +97,9 @@ class Machine:
         """Fire a hook as the launcher does, without the shell."""
         if isinstance(payload, dict):
             payload = json.dumps(payload).encode()
+        how = [self.python, "-I", "-S"] if self.compiled is None else [str(self.compiled), self.python]
         return subprocess.run(
-            [self.python, "-I", "-S", str(HOOK), harness, event, *args],
+            [*how, str(HOOK), harness, event, *args],
             env=self.environment(**extra),
             input=payload,
             capture_output=True,
