@@ -18,7 +18,8 @@ T = TypeVar("T")
 
 MAX_LINE = 16 << 20
 _BLOCK = 256 << 10
-_HEAD = 4 << 10
+#: What is read first: of many files only the beginning is looked at, at every reading.
+_FIRST = 4 << 10
 
 
 class Source(Protocol):
@@ -49,8 +50,9 @@ def forward(
     longest = MAX_LINE if longest is None else longest
     offset, held = start, bytearray()
     enough = None if within is None else start + within + longest
-    while (enough is None or offset < enough) and (block := opened.read_at(offset, _BLOCK)):
-        at = 0
+    size = _FIRST
+    while (enough is None or offset < enough) and (block := opened.read_at(offset, size)):
+        at, size = 0, min(2 * size, _BLOCK)
         while (newline := block.find(b"\n", at)) >= 0:
             end = offset + newline + 1
             data = block[at:newline]
@@ -67,10 +69,6 @@ def forward(
 
 def first(opened: Source) -> Line | None:
     """The first line, if it is complete."""
-    # Asked at every reading of some agents' files, of which it is all that is not new.
-    head = opened.read_at(0, _HEAD)
-    if (end := head.find(b"\n")) >= 0:
-        return Line(0, end + 1, head[:end])
     return next(forward(opened, within=0), None)
 
 

@@ -17,6 +17,7 @@ from tests.benchmarks import (
     outbox,
     received,
     redaction,
+    start,
     transcripts,
     worker,
 )

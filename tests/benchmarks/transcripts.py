@@ -2,8 +2,8 @@
 
 ``transcript-<agent>`` is the processor time of one reading behind a cursor near the end of a file of 500 MB, in which
 one more recorded session was written (``conformance/transcripts``); what lies between is a hole, which nobody may
-look at: ``transcripts-read`` is how many bytes the reading asked the system for, by the process's own count, as
-a share of what is new. ``growth-transcripts`` compares it with a file of 50 MB. Each says which agent is worst.
+look at: ``transcripts-read`` is how much the reading had from the system beside what is new, by the process's own
+count. ``growth-transcripts`` compares it with a file of 50 MB. Each says which agent is worst.
 
 ``first-reading-<agent>`` is a session of 20 MB that is read for the first time from its beginning, in as many readings
 as it takes. A line costs the same whether it was recorded (a kilobyte) or made up by hand (a tenth of that): lines
@@ -94,15 +94,15 @@ def _recording(harness: str, name: str) -> Recording:
 
 
 class Cost(NamedTuple):
-    """One reading: milliseconds of processor time, bytes asked for of each that is new."""
+    """One reading: milliseconds of processor time, KB it had from the system beside what is new."""
 
     ms: float
-    share: float
+    beside: float
 
 
 def _from_a_cursor(folder: Path, recordings: list[Recording]) -> None:
     growths: list[tuple[float, str]] = []
-    shares: list[tuple[float, str]] = []
+    besides: list[tuple[float, str]] = []
     for one in recordings:
         files = [_with_a_hole(folder / str(size), one, size) for size in (SMALL, LARGE)]
         # By turns, so that a slow moment touches both.
@@ -110,11 +110,11 @@ def _from_a_cursor(folder: Path, recordings: list[Recording]) -> None:
         small, large = (min(cost[which].ms for cost in costs) for which in (0, 1))
         show(f"transcript-{one.harness}", large, "ms behind a cursor in 500 MB", 10)
         growths.append((large / small, one.harness))
-        shares.append((costs[-1][1].share, one.harness))
+        besides.append((costs[-1][1].beside, one.harness))
     growth, worst = max(growths)
     show("growth-transcripts", growth, f"x for ten times the file ({worst})", 1.5)
-    share, worst = max(shares)
-    show("transcripts-read", share, f"x what is new ({worst})", 2)
+    beside, worst = max(besides)
+    show("transcripts-read", beside, f"KB beside what is new ({worst})", 16)
 
 
 def _with_a_hole(folder: Path, one: Recording, size: int) -> tuple[Path, int]:
@@ -139,7 +139,7 @@ def _behind(one: Recording, file: Path, at: int) -> Cost:
         cursor = Cursor(at, mark(opened, at), None, 0, [], 0)._asdict()
     asked, begun = _asked_for(), time.process_time()
     reading = _read(one, file, cursor, None, files)
-    cost = Cost((time.process_time() - begun) * 1e3, (_asked_for() - asked) / len(one.lines))
+    cost = Cost((time.process_time() - begun) * 1e3, (_asked_for() - asked - len(one.lines)) / 1024)
     if not reading.exchanges:
         raise SystemExit(f"{one.harness}: nothing was read behind the cursor")
     return cost
