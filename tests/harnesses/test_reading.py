@@ -63,3 +63,16 @@ class TestAFileThatTellsNoEnds:
         assert not self.read(
             file, ("ask", "a", 1), ("says", "b", 2), age_ms=3_600_000, format=format
         ).complete
+
+
+def test_very_many_short_exchanges_take_several_readings_and_each_comes_once(tmp_path: Path) -> None:
+    file = tmp_path / "log"
+    turns = range(9_000)
+    file.write_text("".join(f'["ask", "{turn}", {turn}]\n["says", "yes", {turn}]\n' for turn in turns))
+    want = Want(None, True, None, 2**52)
+    readings = [exchanges(QUIET, file, {}, want, Files())]
+    while readings[-1].exchanges:
+        readings.append(exchanges(QUIET, file, readings[-1].cursor, want, Files()))
+    found = [exchange.user for reading in readings for exchange in reading.exchanges]
+    assert found == [str(turn) for turn in turns]
+    assert [reading.complete for reading in readings[:2]] == [False, True]
