@@ -171,6 +171,20 @@ def test_a_session_that_ended_is_owed_nothing_for_ever(scene: Scene) -> None:
     assert scene.outbox.pending_reads() == []
 
 
+def test_what_one_reading_of_an_ended_session_cannot_take_is_read_by_the_next(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sessionpipe.harnesses.reading.READING_CHARS", 1)
+    for turn in (1, 2, 3):
+        scene.write("user", f"ask {turn}", START + 10 * turn)
+        scene.write("assistant", f"answer {turn}", START + 10 * turn + 1)
+    scene.turn_ends(START + 40, None, final=True)
+    late = START + 40 + PATIENCE_MS
+    while scene.reader.step(late) is not None:
+        pass
+    assert scene.transcripts() == [(turn, f"ask {turn}", f"answer {turn}") for turn in (1, 2, 3)]
+
+
 def test_a_session_forgotten_meanwhile_stays_forgotten(scene: Scene) -> None:
     scene.write("user", "ask", START + 10)
     scene.write("assistant", "answer", START + 20)

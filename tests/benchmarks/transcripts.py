@@ -108,7 +108,7 @@ def _from_a_cursor(folder: Path, recordings: list[Recording]) -> None:
         # By turns, so that a slow moment touches both.
         costs = [[_behind(one, file, at) for file, at in files] for _ in range(40)]
         small, large = (min(cost[which].ms for cost in costs) for which in (0, 1))
-        show(f"transcript-{one.harness}", large, "ms behind a cursor in 500 MB", 10)
+        show(f"transcript-{one.harness}", large, "ms behind a cursor in 500 MB", 1.5)
         growths.append((large / small, one.harness))
         besides.append((costs[-1][1].beside, one.harness))
     growth, worst = max(growths)
@@ -168,7 +168,7 @@ def _from_the_beginning(folder: Path, recordings: list[Recording]) -> None:
     for one in recordings:
         few, _ = _apart(partial(_whole, folder, one, FIRST // 10))
         many, rate = _apart(partial(_whole, folder, one, FIRST))
-        show(f"first-reading-{one.harness}", rate, "lines/s", 20_000, at_most=False)
+        show(f"first-reading-{one.harness}", rate, "lines/s", 40_000, at_most=False)
         growths.append((many - few, one.harness))
     growth, worst = max(growths)
     show("growth-first-reading-memory", growth, f"MB more for ten times the file ({worst})", 16)
@@ -226,14 +226,14 @@ def _packed(folder: Path, one: Recording) -> None:
     while (reading := _read(one, file, cursor, None, Files())).exchanges:
         cursor = reading.cursor
     show(
-        "first-reading-codex.zst", len(lines) / (time.process_time() - begun) / MB, "MB/s", 25, at_most=False
+        "first-reading-codex.zst", len(lines) / (time.process_time() - begun) / MB, "MB/s", 45, at_most=False
     )
     times = []
     for _ in range(3):
         begun = time.process_time()
         _read(one, file, cursor, None, Files())
         times.append(time.process_time() - begun)
-    show("transcript-codex.zst", min(times) * 1e3, f"ms behind a cursor in {len(lines) / MB:.0f} MB", 250)
+    show("transcript-codex.zst", min(times) * 1e3, f"ms behind a cursor in {len(lines) / MB:.0f} MB", 180)
 
 
 # --- stores ---------------------------------------------------------------------------------------
@@ -262,7 +262,7 @@ def _stores(folder: Path) -> None:
                     raise SystemExit(f"{name}: {len(reading.exchanges)} exchanges of 1")
         small, large = map(min, times)
         mb = read[1][1].stat().st_size / MB
-        show(f"transcript-{name}", large * 1e3, f"ms behind a cursor in a store of {mb:.0f} MB", 20)
+        show(f"transcript-{name}", large * 1e3, f"ms behind a cursor in a store of {mb:.0f} MB", 6)
         growths.append((large / small, name))
     growth, worst = max(growths)
     show("growth-transcripts-store", growth, f"x for ten times the sessions ({worst})", 1.5)
