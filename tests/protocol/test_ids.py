@@ -73,12 +73,21 @@ def test_ids_are_ulids_of_now_and_differ() -> None:
     assert {str(one) for one in read} == made
 
 
-@pytest.mark.parametrize("ms", [0, 1, 1_790_000_000_007, (1 << 48) - 1])
-@pytest.mark.parametrize("chance", [bytes(10), b"\x01\x23\x45\x67\x89\xab\xcd\xef\x00\xff", b"\xff" * 10])
-def test_an_id_is_written_as_ulids_are(ms: int, chance: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(time, "time_ns", lambda: ms * 1_000_000)
+@pytest.mark.parametrize("ns", [0, 1, 1_790_000_000_007_123_456, ((1 << 48) - 1) * 1_000_000 + 999_999])
+@pytest.mark.parametrize("chance", [bytes(8), b"\x01\x23\x45\x67\x89\xab\xcd\xef", b"\xff" * 8])
+def test_an_id_is_written_as_ulids_are(ns: int, chance: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "time_ns", lambda: ns)
     monkeypatch.setattr(os, "urandom", lambda _: chance)
-    assert ids.new_id() == str(ULID.from_bytes(ms.to_bytes(6, "big") + chance))
+    ms, rest = divmod(ns, 1_000_000)
+    number = ms << 80 | rest << 60 | int.from_bytes(chance) >> 4
+    assert ids.new_id() == str(ULID.from_bytes(number.to_bytes(16)))
+
+
+def test_ids_stand_in_the_order_of_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks = iter(range(1_790_000_000_000_999_990, 1_790_000_000_001_000_010))
+    monkeypatch.setattr(time, "time_ns", lambda: next(ticks))
+    made = [ids.new_id() for _ in range(20)]
+    assert made == sorted(made)
 
 
 @pytest.mark.parametrize(
