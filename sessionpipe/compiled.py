@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import threading
 from contextlib import suppress
 
 from sessionpipe.paths import State
@@ -44,7 +45,7 @@ class Compiled:
     def put(self, name: str, data: bytes) -> None:
         """Keep ``data`` if that can be done. Never the state directory's maker: what is gone stays gone."""
         path = self._folder / name
-        temporary = self._folder / f".{name}.{os.getpid()}"
+        temporary = self._folder / f".{name}.{os.getpid()}.{threading.get_ident()}"
         with suppress(OSError):
             make_ours(self._folder)
             try:
