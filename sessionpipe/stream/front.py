@@ -135,6 +135,8 @@ class Front:
         """Start the reader; the pipe to hand it frames by, and the one it reports by."""
         hand_read, hand_write = _big_pipe()
         report_read, report_write = os.pipe()
+        # A signal to the group, from the moment there are two of us on, is not the reader's.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
         # Before there is a thread or a signal handler: what is forked is one simple process.
         self._pid = os.fork()
         if self._pid == 0:
@@ -146,12 +148,14 @@ class Front:
                 os.setsid()
                 for number in ENDING:
                     signal.signal(number, lambda _number, _frame: None)
+                signal.pthread_sigmask(signal.SIG_SETMASK, before)
                 report = self._reader(Incoming(hand_read))
                 os.write(report_write, msgspec.json.encode(report))
                 status = 0
             finally:
                 # Not the interpreter's own end: what it would flush and run is the front's.
                 os._exit(status)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
         os.close(hand_read)
         os.close(report_write)
         if self._prints:

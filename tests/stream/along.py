@@ -2,7 +2,8 @@
 
 ``along.py NOTES READER TEE QUEUE [COMMAND…]``: NOTES gets a JSON line per frame; READER is ``note``, ``die`` (at
 the first frame), ``stuck`` (until NOTES has company, ``NOTES.go``), ``slow`` (but at work), ``prints`` or
-``patient`` (a signal is not passed on to a command that got it, too).
+``patient`` (a signal is not passed on to a command that got it, too); ``late`` is one that leaves our group only
+once NOTES has company.
 ``NOTES.seen`` is there when something has been read.
 """
 
@@ -24,7 +25,19 @@ front.QUEUE_BYTES = int(queue)
 front.STILL_S = 0.5
 front._READER_S = 1.0 if reader == "slow" else front._READER_S
 # A command that is to end by itself gets the time for it on any machine.
-child.PATIENCE_S = 60.0 if reader == "patient" else 0.1
+child.PATIENCE_S = 60.0 if reader in ("patient", "late") else 0.1
+
+leave_group = os.setsid
+
+
+def leave_late() -> None:
+    while not Path(notes + ".go").exists():
+        time.sleep(0.01)
+    leave_group()
+
+
+if reader == "late":
+    os.setsid = leave_late
 
 
 def read_along(incoming: Incoming) -> front.Report:

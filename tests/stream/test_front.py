@@ -253,6 +253,20 @@ def test_a_signal_to_the_whole_group_reaches_the_command_once(along: Along) -> N
     assert [frame[0] for frame in along.frames()] == ["Signal", "End", "read"]
 
 
+def test_a_signal_to_the_group_that_the_reader_has_not_left_yet_is_not_its(along: Along) -> None:
+    argv = along.argv(
+        "sh", "-c", f"trap 'echo TERM; exit 3' TERM; echo ready; {WAITS}", "sh", "200", reader="late"
+    )
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, start_new_session=True) as process:
+        assert process.stdout
+        assert process.stdout.readline() == b"ready\n"
+        os.killpg(process.pid, signal.SIGTERM)
+        assert process.stdout.read() == b"TERM\n"
+        along.notes.with_name("notes.go").touch()
+        assert process.wait(PATIENCE_S) == 3
+    assert [frame[0] for frame in along.frames()] == ["Signal", "End", "read"]
+
+
 def test_a_key_at_the_terminal_reaches_the_command_once(along: Along) -> None:
     ours, theirs = pty.openpty()
     argv = along.argv("sh", "-c", f"trap 'echo got-it' INT; echo ready; {WAITS}", "sh", "10")
