@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 import threading
 from contextlib import suppress
 
@@ -23,7 +24,7 @@ _DIGEST = hashlib.sha256().digest_size
 
 
 class Compiled:
-    """The kept files of one state directory: a :class:`sessionpipe.privacy.automaton.Kept`."""
+    """The kept files of one state directory: a :class:`sessionpipe.privacy.keeping.Kept`."""
 
     def __init__(self, state: State) -> None:
         self._folder = state.compiled
@@ -64,8 +65,10 @@ class Compiled:
 
 
 def remove(state: State) -> None:
-    """Remove what was kept."""
+    """Remove what was kept; what is behind a link is somebody else's."""
     with suppress(OSError):
+        if not stat.S_ISDIR(state.compiled.lstat().st_mode):
+            return
         for path in state.compiled.iterdir():
             path.unlink()
         state.compiled.rmdir()

@@ -211,7 +211,8 @@ class Worker:
         self._config_seen: object = ()
         self._refused: dict[str, object] = {}
         self._with_stdout = with_stdout
-        keeping.keep_in(Compiled(state))
+        if hasattr(os, "getuid"):  # Else nobody can tell whose a file is, and what is kept must be ours.
+            keeping.keep_in(Compiled(state))
         self._reader = Reading(self)
         self._upkeep: Upkeep | None = None
         self._couriers: dict[str, Delivering] = {}

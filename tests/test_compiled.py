@@ -71,6 +71,14 @@ class TestKeeping:
         compiled.remove(state)
         assert list(state.root.iterdir()) == []
 
+    def test_removing_never_follows_a_link(self, state: State, kept: Compiled, tmp_path: Path) -> None:
+        elsewhere = tmp_path / "elsewhere"
+        elsewhere.mkdir()
+        (elsewhere / "theirs").touch()
+        state.compiled.symlink_to(elsewhere)
+        compiled.remove(state)
+        assert (elsewhere / "theirs").exists()
+
     def test_a_removed_state_directory_stays_removed(self, state: State, kept: Compiled) -> None:
         state.root.rmdir()
         kept.put(NAME, DATA)

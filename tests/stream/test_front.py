@@ -240,28 +240,19 @@ def test_a_signal_to_us_reaches_the_command_once(along: Along, name: str) -> Non
         assert process.wait(PATIENCE_S) == 3
 
 
-def test_a_signal_to_the_whole_group_reaches_the_command_once(along: Along) -> None:
+@pytest.mark.parametrize("reader", ["patient", "late"])
+def test_a_signal_to_the_whole_group_reaches_the_command_once_and_never_the_reader(
+    along: Along, reader: str
+) -> None:
     argv = along.argv(
-        "sh", "-c", f"trap 'echo TERM; exit 3' TERM; echo ready; {WAITS}", "sh", "200", reader="patient"
+        "sh", "-c", f"trap 'echo TERM; exit 3' TERM; echo ready; {WAITS}", "sh", "200", reader=reader
     )
     with subprocess.Popen(argv, stdout=subprocess.PIPE, start_new_session=True) as process:
         assert process.stdout
         assert process.stdout.readline() == b"ready\n"
         os.killpg(process.pid, signal.SIGTERM)
         assert process.stdout.read() == b"TERM\n"
-        assert process.wait(PATIENCE_S) == 3
-    assert [frame[0] for frame in along.frames()] == ["Signal", "End", "read"]
-
-
-def test_a_signal_to_the_group_that_the_reader_has_not_left_yet_is_not_its(along: Along) -> None:
-    argv = along.argv(
-        "sh", "-c", f"trap 'echo TERM; exit 3' TERM; echo ready; {WAITS}", "sh", "200", reader="late"
-    )
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, start_new_session=True) as process:
-        assert process.stdout
-        assert process.stdout.readline() == b"ready\n"
-        os.killpg(process.pid, signal.SIGTERM)
-        assert process.stdout.read() == b"TERM\n"
+        # Only now the late one leaves the group.
         along.notes.with_name("notes.go").touch()
         assert process.wait(PATIENCE_S) == 3
     assert [frame[0] for frame in along.frames()] == ["Signal", "End", "read"]
