@@ -1,6 +1,6 @@
 """Rules as the matcher compiled them, kept in ``<state>/compiled`` so that a worker need not compile them again.
 
-Compiling takes 0.1 s, which is a good part of a worker's start, and more memory than all that comes after.
+Compiling takes some 60 ms, which is a good part of a worker's start.
 What is kept decides what is redacted, so it is believed only if nobody but its owner can have written it
 and if it is whole: each file is a SHA-256 and what that is of, the file's own name included. The name is a
 digest of all that went into the compiling, so other rules, another version of the matcher or another kind

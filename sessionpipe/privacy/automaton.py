@@ -27,7 +27,13 @@ class Expression(NamedTuple):
     text: str
     any_case: bool = False
     once: bool = False
+    begins: bool = False
 
+
+#: Matches no ASCII. Beside an expression whose matches' beginnings are asked for, no second automaton is made, one
+#: for texts of some bytes only: of so many words it comes out too large and is thrown away, after it has taken
+#: four fifths of all memory and time of the compiling.
+_NONE_FOR_SHORT_TEXTS = Expression(r"[\xfe\xff]\xff{15}", begins=True)
 
 #: Is told each match: the expression's index, 0, where it ends, flags, context. The parameters have names
 #: because collecting them in `*_` takes as long again.
@@ -41,6 +47,7 @@ def _database(expressions: Sequence[Expression], ids: Sequence[int] = ()) -> hyp
     flags = [
         (hyperscan.HS_FLAG_SINGLEMATCH if one.once else 0)
         | (hyperscan.HS_FLAG_CASELESS if one.any_case else 0)
+        | (hyperscan.HS_FLAG_SOM_LEFTMOST if one.begins else 0)
         for one in expressions
     ]
     # Of all that decides what comes of it, the kind of processor included (see :mod:`sessionpipe.compiled`).
@@ -83,7 +90,8 @@ def occurring(expressions: Sequence[Expression], instead: Occurring) -> Occurrin
 def places(groups: Sequence[Sequence[Word]], instead: Places) -> Places:
     """Where the words of ``groups`` stand."""
     words = [word for group in groups for word in group]
-    scan = _database([Expression(word.expression(), not word.starts, word.once) for word in words]).scan
+    expressions = [Expression(word.expression(), not word.starts, word.once) for word in words]
+    scan = _database([*expressions, _NONE_FOR_SHORT_TEXTS]).scan
     found: list[list[int]] = [[] for _ in groups]
     adds = [one.append for one, group in zip(found, groups, strict=True) for _ in group]
     lengths = [len(word.text) for word in words]

@@ -64,7 +64,7 @@ _made: _Engine | None = None
 
 
 def _engine() -> _Engine:
-    """The engine, made once: the threads of a worker come to it at the same moment, and it takes 40 MB to make."""
+    """The engine, made once, though the threads of a worker come to it at the same moment."""
     global _made
     if _made is None:
         with _making:
