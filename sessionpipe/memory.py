@@ -1,4 +1,4 @@
-"""Giving back memory that was freed: what compiling the rules needed for a moment stays with the process else."""
+"""Giving back memory that was freed: what large payloads needed for a moment stays with the process else."""
 
 from __future__ import annotations
 
@@ -7,10 +7,7 @@ import sys
 
 
 def give_back() -> None:
-    """Have the C library return what it keeps of freed memory to the system, where it can (glibc).
-
-    Of a worker that waits for a sink this is half of what it has.
-    """
+    """Have the C library return what it keeps of freed memory to the system, where it can (glibc)."""
     if sys.platform != "linux":
         return
     import ctypes
