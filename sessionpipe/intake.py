@@ -29,7 +29,7 @@ from sessionpipe.seal import Draft, redact_ids, seal, session_block
 from sessionpipe.spool import BadJob, Job, Spool
 
 BATCH_JOBS = 256
-BATCH_BYTES = 16 << 20
+BATCH_BYTES = 4 << 20
 #: How long a job that could neither be taken nor set aside is left alone before it is tried again.
 STUCK_S = 60.0
 # This process's trouble, not the file's.

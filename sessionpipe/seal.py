@@ -148,31 +148,30 @@ def bound_blob(value: Any, limit: int) -> Any:
     A leaf takes two bytes of JSON at least. Millions of them would take the redactor a minute. Whole
     leaves go, never a part of one, so that no credential is cut in half.
     """
-    left = limit
-
-    def bound(value: Any) -> Any:
-        nonlocal left
-        left -= 1
-        if isinstance(value, list):
-            kept: list[Any] = []
-            for inner in value:
-                if left <= 0:
-                    break
-                kept.append(bound(inner))
-            return kept
-        if isinstance(value, dict):
-            some: dict[Any, Any] = {}
-            for key, inner in value.items():
-                if left <= 0:
-                    break
-                some[key] = bound(inner)
-            return some
-        return value
-
     try:
-        return bound(value)
+        return _bounded(value, [limit])
     except RecursionError:
         return value  # Nested too deeply: for cut_blob to say so.
+
+
+def _bounded(value: Any, left: list[int]) -> Any:
+    """``value`` with as many leaves as are ``left``, one number that all levels count down."""
+    left[0] -= 1
+    if isinstance(value, list):
+        kept: list[Any] = []
+        for inner in value:
+            if left[0] <= 0:
+                break
+            kept.append(_bounded(inner, left))
+        return kept
+    if isinstance(value, dict):
+        some: dict[Any, Any] = {}
+        for key, inner in value.items():
+            if left[0] <= 0:
+                break
+            some[key] = _bounded(inner, left)
+        return some
+    return value
 
 
 def cut_blob(value: Any, limit: int) -> Any:

@@ -440,6 +440,29 @@ class TestTrouble:
         assert len(listed) == 2
         assert max(held) <= 21
 
+    def test_what_a_job_brought_goes_with_it_and_is_not_left_to_the_collector(self, bench: Bench) -> None:
+        """Which comes when there are many small things, and not when there are some large ones."""
+        tool = {"tool_name": "Bash", "tool_input": {"command": "ls"}}
+
+        def left(rounds: int) -> int:
+            for number in range(rounds):
+                call = {**tool, "tool_use_id": f"toolu_{bench.count}"}
+                bench.put(job("UserPromptSubmit", 10 * number, prompt="x"))
+                bench.put(job("PreToolUse", 10 * number + 1, **call))
+                bench.put(job("PermissionRequest", 10 * number + 2, **call))
+                bench.put(job("PostToolUse", 10 * number + 3, **call, tool_response={"stdout": ["a", {}]}))
+                bench.put(job("Stop", 10 * number + 4))
+            gc.collect()
+            gc.disable()
+            try:
+                assert bench.intake().run() == 5 * rounds
+                return gc.collect()
+            finally:
+                gc.enable()
+
+        left(1)
+        assert left(20) == left(1)
+
     def test_it_is_asked_before_each_batch_whether_to_go_on_and_goes_on_where_it_was(
         self, bench: Bench, monkeypatch: pytest.MonkeyPatch
     ) -> None:

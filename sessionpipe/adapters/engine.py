@@ -18,11 +18,10 @@ from typing import Any
 
 from sessionpipe.adapters import payload as payloads
 from sessionpipe.adapters.fits import Fit, boolean, fits_of, matching, opaque, text
+from sessionpipe.adapters.refused import Draft, Refused
 from sessionpipe.adapters.values import Getter, Mistake, Scope, Test, condition, conditions, local, value
 from sessionpipe.protocol import attention_id, is_lineage, is_session_id
 from sessionpipe.protocol.vocabulary import VOCABULARY
-
-Draft = dict[str, Any]
 
 #: Variables the protocol itself reads (§3), and the home that paths are shortened by.
 PROTOCOL_ENVIRONMENT = ("HOME", "USERPROFILE", "SESSIONPIPE_ASKED_BY", "SESSIONPIPE_LAUNCHED_BY")
@@ -42,18 +41,6 @@ _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE
 _ASKING = frozenset({"tool.started", "tool.ended", "attention.needed"})
 _OF_A_TURN = frozenset({"turn.started", "turn.ended"})
 _ENDING = frozenset({"turn.ended", "session.ended"})
-
-
-class Refused(Exception):
-    """The payload is not one of this harness, or can't be read. ``reason`` quotes nothing of it.
-
-    ``belongs_to`` names the harness whose payload it certainly is, else it is ``None``.
-    """
-
-    def __init__(self, reason: str, belongs_to: str | None = None) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.belongs_to = belongs_to
 
 
 @dataclass(frozen=True)
@@ -173,7 +160,7 @@ class Adapter:
             payload = payloads.read(data, cut=partial)
         except payloads.Unreadable as problem:
             raise Refused(str(problem)) from None
-        scope = Scope(payload.value, env, args, cwd, lambda name: self._ask(scope, name))
+        scope = Scope(payload.value, env, args, cwd, self._ask)
         self.claim.check(scope)
         session_id = self.session_id(scope)
         self.claim.check_id(session_id)

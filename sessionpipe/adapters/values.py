@@ -42,7 +42,7 @@ class Scope:
     env: Mapping[str, str]
     args: Sequence[str]
     cwd: str
-    ask: Callable[[str], Any]
+    ask: Callable[[Scope, str], Any]
 
 
 def value(spec: Any, where: str) -> Getter:
@@ -84,7 +84,7 @@ def _path(text: str, where: str) -> Getter:
     if root == "$cwd" and not steps:
         return lambda scope: scope.cwd
     if root == "$ask" and steps in (["id"], ["message"]):
-        return lambda scope: scope.ask(steps[0])
+        return lambda scope: scope.ask(scope, steps[0])
     if root.startswith("$"):
         raise Mistake(f"{where}: there is no {text!r}")
     if not steps:

@@ -78,7 +78,9 @@ def _switched_off(target: Target, path: Path, text: str, env: Mapping[str, str])
         test = conditions({key: switch[key] for key in ("when", "unless") if key in switch}, target.harness)
         for where in _settings(switch, target, path, env):
             said = _said(where)
-            if said is not None and test and test(Scope(said, env, (), str(path.parent), lambda _: None)):
+            if said is None or not test:
+                continue
+            if test(Scope(said, env, (), str(path.parent), lambda _scope, _name: None)):
                 return switch["why"], switch["mend"]
     return None
 

@@ -40,7 +40,7 @@ def scope(payload: dict[str, Any] | None = None) -> Scope:
         env={"SET": "1", "EMPTY": ""},
         args=["first", "last"],
         cwd="/work",
-        ask=lambda name: f"made {name}",
+        ask=lambda _scope, name: f"made {name}",
     )
 
 
