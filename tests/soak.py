@@ -2,6 +2,7 @@
 
     python -m tests.soak                      # 20 000 events, 200 kills
     python -m tests.soak --events 2000 --kills 20 --seed 7
+    python -m tests.soak --compiled           # every job by the compiled hook, which is killed, too
 
 Real processes throughout: hooks, the workers they start, ``kill -9``. All of it goes to a file, and
 to a receiver on the loopback interface that goes away before it has read a request, while it answers,
@@ -16,6 +17,7 @@ import json
 import random
 import socket
 import struct
+import subprocess
 import sys
 import tempfile
 import threading
@@ -25,11 +27,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from sessionpipe.install import native
+from sessionpipe.paths import State
 from sessionpipe.spool import Spool
 from tests.delivery.events import keys, lines
-from tests.e2e.machine import Machine, wait_for
+from tests.e2e.machine import HOOK, Machine, wait_for
 
 SESSIONS = 8
+#: One in so many compiled hooks is killed somewhere in its life, which is about so long.
+HOOKS_KILLED = 8
+HOOK_SECONDS = 0.001
 
 
 class Mortal(threading.Thread):
@@ -133,6 +140,8 @@ class Figures:
 
     jobs: int = 0
     kills: int = 0
+    hooks_killed: int = 0
+    hooks_killed_recorded: int = 0
     recorded: int = 0
     delivered: int = 0
     duplicates: int = 0
@@ -152,6 +161,7 @@ class Figures:
             [
                 f"jobs in {self.jobs}, kill -9 of the worker {self.kills}, {self.seconds:.0f} s",
                 f"recorded {self.recorded} events",
+                *self._hooks(),
                 f"receiver: {self.requests} requests; delivered {self.delivered}, duplicates by identity"
                 f" {self.duplicates}, of other content {self.changed}, lost {self.lost}",
                 f"receiver died: {deaths}",
@@ -160,15 +170,24 @@ class Figures:
             ]
         )
 
+    def _hooks(self) -> list[str]:
+        if not self.hooks_killed:
+            return []
+        recorded = self.hooks_killed_recorded
+        return [f"kill -9 of the hook {self.hooks_killed} more times; had left its job {recorded}"]
 
-def soak(root: Path, events: int, kills: int, seed: int, mortality: float = 1.0) -> Figures:
+
+def soak(
+    root: Path, events: int, kills: int, seed: int, mortality: float = 1.0, compiled: Path | None = None
+) -> Figures:
     """Put ``events`` jobs in while the worker is killed ``kills`` times; what came of it.
 
-    ``mortality`` is how much more often the receiver dies than at one in five requests.
+    ``mortality`` is how much more often the receiver dies than at one in five requests. Where there is a
+    ``compiled`` hook each job is left by a run of it, and other runs of it are killed.
     """
     began, chance = time.monotonic(), random.Random(seed)
     root.mkdir(exist_ok=True)
-    machine, receiver = Machine(root), Mortal(seed, mortality)
+    machine, receiver = Machine(root, compiled=compiled), Mortal(seed, mortality)
     out = root / "events.ndjson"
     machine.config.mkdir()
     (machine.config / "config.toml").write_text(
@@ -178,12 +197,18 @@ def soak(root: Path, events: int, kills: int, seed: int, mortality: float = 1.0)
     receiver.start()
     figures = Figures()
     calls: list[str] = []
+    killed: list[str] = []
     try:
         while figures.kills < kills or len(calls) < events:
             # The jobs of one life of a worker: all but one as hooks leave them, the last by a hook.
             share = max(1, (events - len(calls)) // max(1, kills - figures.kills))
             for _ in range(min(share, events - len(calls)) - 1):
-                _put(machine, _named(calls))
+                if compiled is None:
+                    _put(machine, _named(calls))
+                    continue
+                machine.hook("claude-code", "PostToolUse", _payload(_named(calls)))
+                if chance.randrange(HOOKS_KILLED) == 0:
+                    killed.append(_kill_a_hook(machine, compiled, events + len(killed), chance.random()))
             if len(calls) < events:
                 machine.hook("claude-code", "PostToolUse", _payload(_named(calls)))
             elif machine.worker() is None:
@@ -202,7 +227,7 @@ def soak(root: Path, events: int, kills: int, seed: int, mortality: float = 1.0)
             figures.wrong.append(f"flush still leaves something: {left.stderr.strip()}")
         wait_for(lambda: not machine.workers(), "the workers to leave")
         figures.jobs = len(calls)
-        _compare(machine, receiver, out, calls, figures)
+        _compare(machine, receiver, out, calls, killed, figures)
     finally:
         machine.stop()
         receiver.close()
@@ -211,8 +236,12 @@ def soak(root: Path, events: int, kills: int, seed: int, mortality: float = 1.0)
 
 
 def _named(calls: list[str]) -> int:
-    calls.append(f"toolu_{len(calls):06}")
+    calls.append(_call_id(len(calls)))
     return len(calls) - 1
+
+
+def _call_id(number: int) -> str:
+    return f"toolu_{number:06}"
 
 
 def _payload(number: int) -> dict[str, Any]:
@@ -225,9 +254,25 @@ def _payload(number: int) -> dict[str, Any]:
         "tool_name": "Bash",
         "tool_input": {"command": f"echo {number}"},
         "tool_response": {"stdout": "y" * (number % 400), "stderr": ""},
-        "tool_use_id": f"toolu_{number:06}",
+        "tool_use_id": _call_id(number),
         "duration_ms": 3,
     }
+
+
+def _kill_a_hook(machine: Machine, compiled: Path, number: int, when: float) -> str:
+    """Fire the compiled hook and kill it at about ``when`` of its life; the id of the call it was to leave."""
+    with subprocess.Popen(
+        [str(compiled), machine.python, str(HOOK), "claude-code", "PostToolUse"],
+        env=machine.environment(),
+        stdin=subprocess.PIPE,
+    ) as process:
+        assert process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.write(json.dumps(_payload(number)).encode())
+            process.stdin.close()
+        time.sleep(when * HOOK_SECONDS)
+        process.kill()
+    return _call_id(number)
 
 
 def _put(machine: Machine, number: int) -> None:
@@ -244,14 +289,21 @@ def _put(machine: Machine, number: int) -> None:
     (spool.tmp / name).rename(spool.new / name)
 
 
-def _compare(machine: Machine, receiver: Mortal, out: Path, calls: list[str], figures: Figures) -> None:
+def _compare(
+    machine: Machine, receiver: Mortal, out: Path, calls: list[str], killed: list[str], figures: Figures
+) -> None:
     recorded = machine.events()
     figures.recorded = len(recorded)
     told = Counter(e["data"]["call_id"] for e in recorded if e["type"] == "tool.ended")
-    if told != Counter(calls):
+    # A hook that was killed has left all of its job or nothing.
+    left = calls + [call for call in killed if call in told]
+    figures.hooks_killed, figures.hooks_killed_recorded = len(killed), len(left) - len(calls)
+    if told != Counter(left):
         figures.wrong.append(
-            f"{len(told - Counter(calls))} calls recorded twice, {len(Counter(calls) - told)} never"
+            f"{len(told - Counter(left))} calls recorded twice, {len(Counter(left) - told)} never"
         )
+    if rejected := Spool(machine.state.spool).rejected_names():
+        figures.wrong.append(f"{len(rejected)} jobs were not whole")
     counted: dict[str, int] = {}
     for event in recorded:
         session = event["session"]
@@ -283,16 +335,26 @@ def _compare(machine: Machine, receiver: Mortal, out: Path, calls: list[str], fi
             figures.wrong.append(f"{name} is not 0")
 
 
+def _compiled(folder: Path) -> Path:
+    state = State(folder)
+    state.bin.mkdir(parents=True)
+    if not native.build(state):
+        raise SystemExit("the hook cannot be compiled here")
+    return native.program(state)
+
+
 def main() -> int:
     """Run it and print the figures; exit status 1 when anything is lost, doubled or changed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--events", type=int, default=20_000)
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
+    parser.add_argument("--compiled", action="store_true")
     asked = parser.parse_args()
     print(f"seed {asked.seed}", flush=True)
     with tempfile.TemporaryDirectory() as folder:
-        figures = soak(Path(folder), asked.events, asked.kills, asked.seed)
+        compiled = _compiled(Path(folder) / "compiled") if asked.compiled else None
+        figures = soak(Path(folder) / "soak", asked.events, asked.kills, asked.seed, compiled=compiled)
     print(figures.show())
     return 1 if figures.wrong else 0
 
