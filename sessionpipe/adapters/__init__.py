@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from sessionpipe.adapters import registry
-from sessionpipe.adapters.engine import Draft, Refused
-from sessionpipe.adapters.payload import Unreadable, read
+from sessionpipe.adapters.refused import Draft, Refused
 
 
 def map_hook(
@@ -85,6 +84,8 @@ def map_anyones(
 
 def _named(payload: bytes) -> list[str]:
     """What a payload calls its event, in the two spellings that there are."""
+    from sessionpipe.adapters.payload import Unreadable, read
+
     try:
         found = read(payload).value
     except Unreadable:

@@ -12,12 +12,15 @@ import tomllib
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sessionpipe import ownfiles
-from sessionpipe.adapters.engine import PROTOCOL_ENVIRONMENT, Adapter, compile_adapter
-from sessionpipe.adapters.own import Problem, Table, parse
 from sessionpipe.paths import config_dir, data_dir
+
+# The engine is loaded where something is compiled: most ask for names, or where hooks go.
+if TYPE_CHECKING:
+    from sessionpipe.adapters.engine import Adapter
+    from sessionpipe.adapters.own import Problem, Table
 
 FOLDER = "adapters"
 
@@ -57,6 +60,8 @@ def adapter(name: str) -> Adapter:
 @cache
 def environment() -> frozenset[str]:
     """The exact names of the variables a hook hands on: all that some shipped adapter or the protocol reads."""
+    from sessionpipe.adapters.engine import PROTOCOL_ENVIRONMENT
+
     wanted = (table(name).get("hook", {}).get("environment", []) for name in names())
     return frozenset(PROTOCOL_ENVIRONMENT).union(*wanted)
 
@@ -69,6 +74,8 @@ def _shipped_table(name: str) -> Mapping[str, Any]:
 
 @cache
 def _shipped(name: str) -> Adapter:
+    from sessionpipe.adapters.engine import compile_adapter
+
     return compile_adapter(name, _shipped_table(name))
 
 
@@ -111,9 +118,13 @@ def refresh(config: Path | None = None) -> Own:
 
 def load(folder: Path) -> Own:
     """The adapters in ``folder``, and what of them was refused. Never raises."""
+    files, reason = ownfiles.names(folder)
+    if not files and not reason:
+        return Own(folder, {}, ())
+    from sessionpipe.adapters.own import Problem, parse
+
     tables: dict[str, Table] = {}
     problems: list[Problem] = []
-    files, reason = ownfiles.names(folder)
     if reason:
         problems.append(Problem(str(folder), reason))
     if len(files) > ownfiles.MOST_FILES:

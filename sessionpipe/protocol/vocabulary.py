@@ -8,12 +8,12 @@ lowest tier of the type, of each field, and how long a field may be. From these 
 * the JSON Schemas in ``conformance/schema`` (:mod:`sessionpipe.protocol.schemas`).
 """
 
-from __future__ import annotations
-
+# Without `from __future__ import annotations`: as text each of a hundred would be compiled, and once more by msgspec.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from inspect import get_annotations
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -252,8 +252,8 @@ class Type:
 
 @cache
 def hints(struct: type[msgspec.Struct]) -> Mapping[str, Any]:
-    """The type of each field of ``struct``, annotations included. Each is text that is evaluated: once is enough."""
-    return get_type_hints(struct, include_extras=True)
+    """The type of each field of ``struct``, annotations included."""
+    return {name: hint for base in reversed(struct.__mro__) for name, hint in get_annotations(base).items()}
 
 
 def _fields(struct: type[Data]) -> dict[str, Field]:
