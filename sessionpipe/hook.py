@@ -79,8 +79,10 @@ def main(argv: list[str]) -> None:
     if harness in NAMELESS:
         environ = {**environ, b"SESSIONPIPE_PROCESS": process(environ)}
     payload, partial = read_stdin()
-    if b"SESSIONPIPE_AGAIN" in environ and not payload:
-        return  # The compiled hook crashed with the payload in its hands: what is left would be no event.
+    if b"SESSIONPIPE_AGAIN" in environ and not payload and not argv[3:]:
+        # The compiled hook was killed with the payload in its hands: what is left would be no event. One that
+        # came as an argument is still here; were it recorded already, the end of a turn is told once anyway.
+        return
     state = absolute(state_directory(environ))
     header = job_header(argv, harness, event, now // 1_000_000, environ, partial)
     name = b"%020d-%d-%s.job" % (now, system.getpid(), system.urandom(4).hex().encode())

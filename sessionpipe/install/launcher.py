@@ -8,7 +8,8 @@ compiling ``hook.py`` at every hook would take longer than all that the hook doe
 is newer (an upgrade), or the interpreter refuses the copy (another version), ``hook.py`` itself runs.
 Where :mod:`~sessionpipe.install.native` could compile ``hook.c``, that runs, and no interpreter starts at
 all. It always exits 0 once it runs, so anything else says that it did not begin and the interpreter's turn has
-come. One that was killed may have read the payload or not: then ``hook.py`` records only what it still finds to read.
+come. One that was killed may have read the payload or not: then ``hook.py`` records only what it still finds,
+on standard input or in an argument.
 
 The agent must never notice us, so the launcher
 
@@ -147,12 +148,10 @@ def script(
         lines += ["esac"]
     lines += [
         "[ -w /dev/null ] || exit 0",
-        "exec 2>/dev/null",
+        "exec >/dev/null 2>&1",
         f"hook={_quoted(hook)}",
-        f"compiled={_quoted(compiled)}",
         f"python={_quoted(python)}",
         '[ -r "$hook" ] || exit 0',
-        '[ -f "$compiled" ] && [ "$compiled" -nt "$hook" ] || compiled=$hook',
         '[ -x "$python" ] || python=$(command -v python3) || exit 0',
         f"export SESSIONPIPE_STATE_DIR={_quoted(state)} SESSIONPIPE_CONFIG_DIR={_quoted(config)}",
         "# The hook's own parent is this shell.",
@@ -164,15 +163,17 @@ def script(
             "# Another machine's program would be taken for a script by some shells.",
             'if [ "$program" -nt "$hook" ] && read -r machine </etc/machine-id'
             f' && [ "$machine" = {_quoted(machine)} ]; then',
-            '  "$program" "$python" "$hook" "$@" >/dev/null && exit 0',
+            '  "$program" "$python" "$hook" "$@" && exit 0',
             "  # Killed, it may have read the payload already, and recorded it; anything else did not begin.",
             "  [ $? -lt 128 ] || export SESSIONPIPE_AGAIN=1",
             "fi",
         ]
     lines += [
-        '"$python" -I -S "$compiled" "$@" >/dev/null',
+        f"compiled={_quoted(compiled)}",
+        '[ -f "$compiled" ] && [ "$compiled" -nt "$hook" ] || compiled=$hook',
+        '"$python" -I -S "$compiled" "$@"',
         "# It always exits 0, so 1 is an interpreter that did not take the compiled copy: nothing was read yet.",
-        '[ $? -ne 1 ] || "$python" -I -S "$hook" "$@" >/dev/null',
+        '[ $? -ne 1 ] || "$python" -I -S "$hook" "$@"',
         "exit 0",
         "",
     ]
@@ -206,6 +207,22 @@ def write(state: State, config: Path, answers: Mapping[str, Answer]) -> bool:
 def current(state: State, config: Path, answers: Mapping[str, Answer]) -> bool:
     """Whether the launcher is the one :func:`write` would write."""
     return all(_stands(path, *what) for path, what in _wanted(state, config, answers).items())
+
+
+def trouble(launcher: Path) -> tuple[str, str]:
+    """Why no agent can run ``launcher``, and how to mend that where ``install`` would not; both empty where it can."""
+    if os.name == "nt" or os.access(launcher, os.X_OK):
+        return "", ""
+    try:
+        runnable = launcher.stat().st_mode & 0o111
+    except OSError:
+        return "the launcher that it runs is gone", ""
+    if not runnable:
+        return "the launcher that it runs is not executable", ""
+    return (
+        f"nothing in {launcher.parent} can be run (it is mounted noexec, or not yours): no hook fires",
+        "mount it without noexec, or set SESSIONPIPE_STATE_DIR to another folder and install again",
+    )
 
 
 def remove(state: State) -> None:
@@ -284,5 +301,6 @@ __all__ = [
     "remove",
     "script",
     "script_cmd",
+    "trouble",
     "write",
 ]

@@ -21,7 +21,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from sessionpipe import hook
-from sessionpipe.install.files import replace, sweep
+from sessionpipe.install.files import remove_folders, replace
 from sessionpipe.paths import State
 from sessionpipe.places import read_file
 
@@ -34,6 +34,7 @@ MACHINE_ID = Path("/etc/machine-id")
 #: Linked statically it starts a fifth faster; not every system has what that takes.
 _LINKS: tuple[list[str], ...] = (["-static"], [])
 _SECONDS = 10
+_MAKING = "making-"
 _SOURCE = Path(__file__).parent.parent / "hook.c"
 
 
@@ -67,9 +68,11 @@ def stands(state: State) -> bool:
 
 
 def build(state: State) -> bool:
-    """Compile the hook into ``bin``, unless it stands there; False where that cannot be done. Never raises."""
+    """Compile the hook into ``bin``, unless it stands there and runs; False where that cannot be done. Never raises."""
     if stands(state):
-        return True
+        if runs(state):
+            return True
+        remove(state)  # The launcher would try it in vain each time.
     if not machine():
         return False
     # Imported where something is compiled: `status` asks only where the programs are.
@@ -77,15 +80,15 @@ def build(state: State) -> bool:
 
     path = program(state)
     try:
-        with tempfile.TemporaryDirectory(prefix="sessionpipe-hook-", ignore_cleanup_errors=True) as folder:
+        # Where it will have to run: other places for what is temporary may let nothing run.
+        with tempfile.TemporaryDirectory(prefix=_MAKING, dir=state.bin, ignore_cleanup_errors=True) as folder:
             made = _compiled(Path(folder))
             if made is None:
                 return False
-            sweep(path)
             replace(path, read_file(made), mode=0o700)
         remove(state, but=path)
     except OSError:
-        pass  # Another that builds at the same moment may have swept ours away, and has made it.
+        pass  # No room, or the folder went: uninstalled meanwhile.
     return stands(state)
 
 
@@ -109,16 +112,39 @@ def build_apart(state: State) -> None:
 def main() -> int:
     """What :func:`build_apart` starts; its exit status."""
     os.umask(0o077)
-    return 0 if build(State(Path(os.environ["SESSIONPIPE_STATE_DIR"]))) else 1
+    state = State(Path(os.environ["SESSIONPIPE_STATE_DIR"]))
+    built = build(state)
+    if not os.path.lexists(state.launcher):
+        # Uninstalled meanwhile: the launcher goes first, so nobody takes away what came after.
+        remove(state)
+        remove_folders([state.bin])
+        return 1
+    return 0 if built else 1
 
 
 def remove(state: State, but: Path | None = None) -> None:
-    """Remove every compiled hook, of other versions too; ``but`` is kept."""
+    """Remove every compiled hook, of other versions too, and what is half made; ``but`` is kept, and that with it."""
     for path in state.bin.glob("hook-*"):
         if path != but:
             path.unlink(missing_ok=True)
     if but is None:
-        sweep(program(state))
+        import shutil
+
+        for path in state.bin.glob(".hook-*.tmp"):
+            path.unlink(missing_ok=True)
+        for path in state.bin.glob(f"{_MAKING}*"):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def runs(state: State) -> bool:
+    """Whether the compiled hook, which stands there, still records a job: a system may forbid what it let us make."""
+    import tempfile
+
+    try:
+        with tempfile.TemporaryDirectory(prefix="sessionpipe-hook-", ignore_cleanup_errors=True) as folder:
+            return works(program(state), Path(folder))
+    except OSError:
+        return True  # There is nowhere to try it.
 
 
 def works(executable: Path, folder: Path) -> bool:
@@ -199,4 +225,15 @@ def _run(command: list[str], folder: Path) -> bool | None:
             return None
 
 
-__all__ = ["COMPILERS", "build", "build_apart", "machine", "main", "program", "remove", "stands", "works"]
+__all__ = [
+    "COMPILERS",
+    "build",
+    "build_apart",
+    "machine",
+    "main",
+    "program",
+    "remove",
+    "runs",
+    "stands",
+    "works",
+]

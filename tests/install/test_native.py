@@ -7,6 +7,8 @@ import shutil
 import stat
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -37,11 +39,11 @@ def state(made: Path, tmp_path: Path) -> State:
     return state
 
 
-def fire(state: State, **env: str) -> list[bytes]:
+def fire(state: State, *words: str, payload: bytes = b'{"n": 1}', **env: str) -> list[bytes]:
     """Fire the launcher, which must not be noticed; the jobs' contents."""
     done = subprocess.run(
-        [state.launcher, "claude-code", "Stop"],
-        input=b'{"n": 1}',
+        [state.launcher, *(words or ("claude-code", "Stop"))],
+        input=payload,
         capture_output=True,
         env={"PATH": os.environ["PATH"], "SESSIONPIPE_NO_WORKER": "1", **env},
         check=False,
@@ -109,6 +111,15 @@ def test_one_that_is_killed_with_the_payload_in_its_hands_is_followed_by_no_empt
     assert recorded.read_bytes() == (b'{"n": 1}' if reads == "all" else b'{"n')
 
 
+def test_one_that_is_killed_with_the_payload_in_an_argument_is_followed_by_a_job_that_has_it(
+    state: State,
+) -> None:
+    """It may have left one already: codex's program tells the end of a turn, which is told once."""
+    native.program(state).write_text("#!/bin/sh\nkill -KILL $$\n")
+    (job,) = fire(state, "codex", "notify", '{"n": 1}', payload=b"")
+    assert b'\0arg={"n": 1}\0' in job
+
+
 def test_it_is_made_once_private_and_goes_with_the_launcher(
     made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,6 +135,65 @@ def test_it_is_made_once_private_and_goes_with_the_launcher(
     assert native.build(state)
     assert native.program(state).stat().st_ino == info.st_ino
     launcher.remove(state)
+    assert not state.bin.exists()
+
+
+@pytest.mark.parametrize("again", ["it is made again", "it cannot be made"])
+def test_one_that_stands_there_and_does_not_run_is_replaced_or_goes(
+    state: State, made: Path, monkeypatch: pytest.MonkeyPatch, again: str
+) -> None:
+    native.program(state).write_text("#!/bin/sh\nexit 1\n")
+    assert native.stands(state)
+    possible = again == "it is made again"
+    monkeypatch.setattr(native, "_compiled", lambda _folder: made if possible else None)
+    assert native.build(state) == native.stands(state) == possible
+    assert native.program(state).exists() == possible
+
+
+def test_several_that_make_it_at_once_leave_one_and_nothing_else(
+    tmp_path: Path, made: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    together = threading.Barrier(6)
+
+    def compiled(_folder: Path) -> Path:
+        together.wait()
+        return made
+
+    monkeypatch.setattr(native, "_compiled", compiled)
+    state = State(tmp_path / "state")
+    launcher.write(state, tmp_path / "config", {})
+    with ThreadPoolExecutor(6) as pool:
+        assert all(pool.map(native.build, [state] * 6))
+    assert {path.name for path in state.bin.iterdir()} == {
+        "hook.pyc",
+        "sessionpipe-hook",
+        native.program(state).name,
+    }
+    without_interpreter(state)
+    assert len(fire(state)) == 1
+
+
+def test_what_one_that_was_killed_left_goes_with_the_launcher(state: State) -> None:
+    (state.bin / "making-0123").mkdir()
+    (state.bin / "making-0123" / "hook0").touch()
+    (state.bin / ".hook-0123456789abcdef.0123456789ab.tmp").touch()
+    launcher.remove(state)
+    assert not state.bin.exists()
+
+
+def test_one_that_is_made_apart_while_somebody_uninstalls_does_not_stay(
+    state: State, made: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SESSIONPIPE_STATE_DIR", str(state.root))
+    native.remove(state)
+
+    def compiled(_folder: Path) -> Path:
+        state.launcher.unlink()
+        (state.bin / "hook.pyc").unlink()
+        return made
+
+    monkeypatch.setattr(native, "_compiled", compiled)
+    assert native.main() == 1
     assert not state.bin.exists()
 
 
@@ -188,7 +258,9 @@ def test_nothing_of_the_environment_reaches_the_compiler(
     for name in ("CFLAGS", "CPATH", "LIBRARY_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX", "LD_PRELOAD_NOT"):
         monkeypatch.setenv(name, str(tmp_path))
     monkeypatch.setenv("PATH", f".:{tmp_path}")
-    native.build(State(tmp_path))
+    state = State(tmp_path / "state")
+    launcher.write(state, tmp_path / "config", {})
+    assert not native.build(state)
     names = {line.partition("=")[0] for line in (tmp_path / "env").read_text().splitlines()}
     assert names <= {"PATH", "LC_ALL", "TMPDIR", "HOME", "PWD", "OLDPWD", "_", "SHLVL"}
     assert "PATH=/usr/bin:/bin" in (tmp_path / "env").read_text()
