@@ -31,6 +31,7 @@ from sessionpipe.cli.store import looking
 from sessionpipe.clock import now_ms
 from sessionpipe.config import FILE, ConfigError, SinkConfig, load
 from sessionpipe.install import native
+from sessionpipe.install.launcher import trouble
 from sessionpipe.install.netfs import network_file_system
 from sessionpipe.install.targets import refused
 from sessionpipe.liveness import worker_alive
@@ -359,15 +360,28 @@ def _hook(place: State) -> Iterator[Finding]:
             "hook", "fail", f"the installed hook does not record: {measured.failure}", "sessionpipe install"
         )
         return
+    # It was read out and run elsewhere.
+    why, mend = trouble(launcher)
+    if why:
+        yield Finding("hook", "fail", why, mend or "sessionpipe install")
+        return
     said = (
         f"an agent waits {measured.hook_ms:.0f} ms for a hook"
         f" (a bare Python start takes {measured.bare_ms:.0f} ms);"
-        f" it is {'compiled for this machine' if native.stands(place) else 'run by Python'}"
+        f" it is {_how(place)}"
     )
     if measured.slow:
         yield Finding("hook", "warn", said, "is the state directory, or Python itself, on a slow disk?")
     else:
         yield Finding("hook", "ok", said)
+
+
+def _how(place: State) -> str:
+    if not native.stands(place):
+        return "run by Python"
+    if native.runs(place):
+        return "compiled for this machine"
+    return "run by Python, since what was compiled for this machine does not run here"
 
 
 class Measured(NamedTuple):

@@ -150,7 +150,8 @@ def _install_launcher(state: State, config: Path, dry_run: bool) -> Report:
         native.build(state)
     kind = network_file_system(state.root)
     why = f"on {kind}, a network file system, nothing can be promised about losing events" if kind else ""
-    return Report("sessionpipe", state.launcher, did, why)
+    note = "" if dry_run else "; ".join(filter(None, launcher.trouble(state.launcher)))
+    return Report("sessionpipe", state.launcher, did, why, note=note)
 
 
 def _install_harness(

@@ -6,7 +6,6 @@ Nothing is written here. What switches a harness's hooks off is in its ``[instal
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
@@ -16,6 +15,7 @@ from sessionpipe.adapters.values import Scope, conditions
 from sessionpipe.install import entries, files, owned, setting
 from sessionpipe.install.jsonedit import Document
 from sessionpipe.install.jsontree import TOLERANCES
+from sessionpipe.install.launcher import trouble
 from sessionpipe.install.leftalone import LeftAlone
 from sessionpipe.install.targets import Target, expand
 from sessionpipe.install.tomltext import parse
@@ -56,8 +56,8 @@ def file_state(target: Target, path: Path, launcher: Path, env: Mapping[str, str
         return FileState(path, "inactive", f"{other.name} beside it is read in its stead")
     if reason := _switched_off(target, path, text, env):
         return FileState(path, "inactive", *reason)
-    if found == "installed" and not os.access(launcher, os.X_OK):
-        return FileState(path, "stale", "the launcher that it runs is gone")
+    if found == "installed" and (reason := trouble(launcher))[0]:
+        return FileState(path, "stale", *reason)
     if found == "installed" and target.table.get("trust") == "codex" and not trusted(path, text, target):
         return FileState(path, "needs trust")
     return FileState(path, found)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ import pytest
 
 from sessionpipe.cli import doctor
 from sessionpipe.clock import now_ms
-from sessionpipe.install import launcher
+from sessionpipe.install import launcher, native
 from sessionpipe.liveness import Lock
 from sessionpipe.outboxfile import those_set_aside
 from sessionpipe.paths import State, config_dir, make_private, state_dir
@@ -172,6 +174,36 @@ def test_a_hook_that_records_nothing_fails(run: Any, place: State) -> None:
     (finding,) = look(run)["hook"]
     assert (finding["level"], finding["mend"]) == ("fail", "sessionpipe install")
     assert f"0 of {doctor.RUNS} runs left a job" in finding["message"]
+
+
+@pytest.mark.parametrize("mode", [0o700, 0o600], ids=["mounted noexec", "not executable"])
+def test_a_launcher_no_agent_can_run_fails_and_says_what_mends_it(
+    run: Any, place: State, monkeypatch: pytest.MonkeyPatch, mode: int
+) -> None:
+    launcher.write(place, config_dir(), {})
+    place.launcher.chmod(mode)
+    able = os.access
+    monkeypatch.setattr(os, "access", lambda path, how: path != place.launcher and able(path, how))
+    (finding,) = look(run)["hook"]
+    assert finding["level"] == "fail"
+    assert ("mount it without noexec" in finding["mend"]) == (mode == 0o700)
+
+
+@pytest.mark.parametrize(
+    ("ends", "said"), [('exec {real} "$@"', "compiled for this machine"), ("exit 1", "does not run here")]
+)
+def test_of_a_compiled_hook_it_is_told_whether_that_runs(
+    run: Any, place: State, monkeypatch: pytest.MonkeyPatch, ends: str, said: str
+) -> None:
+    monkeypatch.setattr(native, "machine", lambda: "0" * 32)
+    launcher.write(place, config_dir(), {})
+    # In its place something that hands on to hook.py, as far as that goes.
+    real = shlex.join([sys.executable, "-I", "-S"])
+    program = native.program(place)
+    program.write_text(f"#!/bin/sh\nshift\n{ends.format(real=real)}\n")
+    program.chmod(0o700)
+    (finding,) = look(run)["hook"]
+    assert finding["message"].endswith(said)
 
 
 def test_a_launcher_that_is_not_ours_is_not_run(run: Any, place: State) -> None:

@@ -197,6 +197,20 @@ def test_without_its_launcher_what_is_installed_is_stale(person: Person) -> None
     assert person.states() == {"claude-code": ["stale: the launcher that it runs is gone"]}
     person.install()
     assert person.states() == {"claude-code": ["installed"]}
+    person.state.launcher.chmod(0o600)
+    assert person.states() == {"claude-code": ["stale: the launcher that it runs is not executable"]}
+    person.install()
+    assert person.states() == {"claude-code": ["installed"]}
+
+
+def test_where_nothing_can_be_run_install_says_so(person: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+    person.has(person.claude)
+    able = os.access
+    monkeypatch.setattr(os, "access", lambda path, how: path != person.state.launcher and able(path, how))
+    report = install([], dry_run=False, env=person.env, state=person.state, config=person.config)[0]
+    assert "mounted noexec" in report.note
+    assert "SESSIONPIPE_STATE_DIR" in report.note
+    assert person.states()["claude-code"][0].startswith("stale: nothing in ")
 
 
 def test_entries_taken_out_by_hand_are_missing_and_put_in_anew(person: Person) -> None:
