@@ -221,7 +221,6 @@ def argument(text: str) -> bytes:
 
 def write_job(state: bytes, name: bytes, parts: list[bytes]) -> bool:
     """Write beside the queue, then rename into it: the worker never sees half a job."""
-    whole = b"".join(parts)
     temporary, final = state + b"/spool/tmp/" + name, state + b"/spool/new/" + name
     flags = system.O_WRONLY | system.O_CREAT | system.O_EXCL | getattr(system, "O_BINARY", 0)
     try:
@@ -234,9 +233,11 @@ def write_job(state: bytes, name: bytes, parts: list[bytes]) -> bool:
         make_directories(state)
         fd = system.open(temporary, flags, 0o600)
     try:
-        view = memoryview(whole)
-        while view:
-            view = view[system.write(fd, view) :]
+        # One by one: joined, a megabyte would be copied once more, a twentieth of the whole.
+        for part in parts:
+            view = memoryview(part)
+            while view:
+                view = view[system.write(fd, view) :]
         system.close(fd)
         try:
             system.rename(temporary, final)
