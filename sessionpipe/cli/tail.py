@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import click
 import msgspec
 
-from sessionpipe.adapters import registry
 from sessionpipe.cli.common import printable, printable_json, state, usage, watching
 from sessionpipe.cli.render import colour_wanted, columns_of, line, paint
 from sessionpipe.cli.resolve import named_in, resolve
@@ -75,8 +74,11 @@ def tail(
     """
     if named == "" or harness == "":
         usage("--session and --harness need a name")
-    if harness is not None and harness not in (known := registry.known()):
-        usage(f"no harness is called {printable(harness)}; there are {', '.join(known)}")
+    if harness is not None:
+        from sessionpipe.adapters import registry
+
+        if harness not in (known := registry.known()):
+            usage(f"no harness is called {printable(harness)}; there are {', '.join(known)}")
     place = state()
     wanted = Wanted(tier, harness)
     if named is not None:

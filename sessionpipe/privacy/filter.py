@@ -11,14 +11,13 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from functools import cache
 from types import UnionType
-from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from sessionpipe.privacy import pii as persons
-from sessionpipe.privacy import secrets, walk
-from sessionpipe.protocol.vocabulary import VOCABULARY, Event, Field, Harness, Session
+from sessionpipe.privacy import PERSONS, SECRETS, walk
+from sessionpipe.protocol.vocabulary import VOCABULARY, Event, Field, Harness, Session, hints
 
 #: A field's value as it may leave, or :data:`_GONE`.
 _Keep = Callable[[Any], Any]
@@ -50,14 +49,22 @@ def filter_event(
         return None
     ran = _ran(event.get("privacy"))
     harness, session, data = event.get("harness"), event.get("session"), event.get("data")
-    if secrets.RULESET not in ran.rulesets:
+    # Rules are loaded where they run: who looks at events that were redacted needs none.
+    if SECRETS not in ran.rulesets:
+        from sessionpipe.privacy import secrets
+
         harness, data = secrets.redact_value(harness), secrets.redact_value(data)
         session = _rewritten(session, secrets.redact)
     allowed = {field: rule for field, rule in row.fields.items() if rule.tier <= tier}
     if pii:
-        data = _reduced(data, home, allowed)
-        session = _without_person(session, home, hashed=ran.pii)
-    rulesets = [secrets.RULESET, *_own(ran), *([persons.RULESET] if pii or ran.pii else [])]
+        from sessionpipe.privacy import pii as persons
+
+        def reduce(text: str) -> str:
+            return persons.reduce(text, home)
+
+        data = _reduced(data, reduce, allowed)
+        session = _without_person(session, reduce, persons.machine, hashed=ran.pii)
+    rulesets = [SECRETS, *_own(ran), *([PERSONS] if pii or ran.pii else [])]
     return {
         **_picked(_Head, event),
         "tier": tier,
@@ -68,10 +75,7 @@ def filter_event(
     }
 
 
-_Head = msgspec.defstruct(
-    "Head",
-    [(name, get_type_hints(Event, include_extras=True)[name]) for name in ("protocol", "id", "type", "time")],
-)
+_Head = msgspec.defstruct("Head", [(name, hints(Event)[name]) for name in ("protocol", "id", "type", "time")])
 
 
 class _Ran(msgspec.Struct):
@@ -92,24 +96,16 @@ _OWN = re.compile(r"[a-z0-9][a-z0-9._-]{0,47}@[1-9][0-9]{0,5}")
 
 def _own(ran: _Ran) -> list[str]:
     """The person's own rulesets that ran over an event."""
-    ours = (secrets.RULESET, persons.RULESET)
+    ours = (SECRETS, PERSONS)
     return list(dict.fromkeys(name for name in ran.rulesets if _OWN.fullmatch(name) and name not in ours))
 
 
-def _reduced(data: Any, home: str | None, allowed: Mapping[str, Field]) -> Any:
+def _reduced(data: Any, reduce: Callable[[str], str], allowed: Mapping[str, Field]) -> Any:
     if not isinstance(data, dict):
         return data
-
-    def text(value: str, *_: Any) -> str:
-        return _reduce(value, home)
-
     # Only what may leave is worth the time; an account is a person's.
     mine = {name: value for name, value in data.items() if name in allowed and name != "account_id"}
-    return walk.rewrite(mine, text, lambda key: _reduce(key, home))
-
-
-def _reduce(text: str, home: str | None) -> str:
-    return persons.reduce(text, home)
+    return walk.rewrite(mine, lambda value, _: reduce(value), reduce)
 
 
 def _rewritten(session: Any, change: Callable[[str], str]) -> Any:
@@ -121,14 +117,16 @@ def _rewritten(session: Any, change: Callable[[str], str]) -> Any:
     }
 
 
-def _without_person(session: Any, home: str | None, *, hashed: bool) -> Any:
+def _without_person(
+    session: Any, reduce: Callable[[str], str], machine_of: Callable[[str], str], *, hashed: bool
+) -> Any:
     if not isinstance(session, dict):
         return session
     kept = {name: value for name, value in session.items() if name not in ("account_id", "machine")}
-    kept = _rewritten(kept, lambda text: _reduce(text, home))
+    kept = _rewritten(kept, reduce)
     machine = session.get("machine")
     if isinstance(machine, str) and machine:
-        kept["machine"] = machine if hashed and _HASHED.fullmatch(machine) else persons.machine(machine)
+        kept["machine"] = machine if hashed and _HASHED.fullmatch(machine) else machine_of(machine)
     return kept
 
 
@@ -180,12 +178,12 @@ class _Check(NamedTuple):
 @cache
 def _check(struct: type[msgspec.Struct]) -> _Check | None:
     """A struct that checks the fields of ``struct``; None where one holds what only a closer look tells."""
-    hints = get_type_hints(struct, include_extras=True)
-    plain = {name: _plain(hint) for name, hint in hints.items()}
+    types = hints(struct)
+    plain = {name: _plain(hint) for name, hint in types.items()}
     if any(get_origin(hint) is list or hint is float for hint, _ in plain.values()):
         return None
     # What may be anything is not looked into: converting it would copy it.
-    fields = [(name, hints[name] | UnsetType, UNSET) for name, (hint, _) in plain.items() if hint is not Any]
+    fields = [(name, types[name] | UnsetType, UNSET) for name, (hint, _) in plain.items() if hint is not Any]
     lines = tuple(name for name, (hint, metas) in plain.items() if _is_line(hint, metas))
     return _Check(msgspec.defstruct(struct.__name__, fields), lines)
 
@@ -197,7 +195,7 @@ def _is_line(hint: Any, metas: list[Meta]) -> bool:
 
 @cache
 def _fields(struct: type[msgspec.Struct]) -> dict[str, _Keep]:
-    return {name: _keeper(hint) for name, hint in get_type_hints(struct, include_extras=True).items()}
+    return {name: _keeper(hint) for name, hint in hints(struct).items()}
 
 
 def _keeper(hint: Any) -> _Keep:

@@ -68,3 +68,12 @@ def test_a_character_the_terminal_cannot_show_fails_nothing(tmp_path: Path) -> N
     )
     assert done.returncode == 0
     assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is full")
+@pytest.mark.parametrize("command", ["version", "status", "sessions --json", "redact"])
+def test_what_could_not_be_printed_is_no_success(command: str, tmp_path: Path) -> None:
+    env = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run([*SESSIONPIPE, *command.split()], env=env, input=b"text", stdout=full)
+    assert done.returncode != 0
