@@ -33,7 +33,9 @@ _WAL_HEADER, _FRAME_HEADER, _INDEX_HEADER = 32, 24, 48
 _TABLE_LEAF, _INDEX_LEAF, _INDEX_INNER = 0x0D, 0x0A, 0x02
 #: No value of ours is longer; what says it is, is damaged.
 _LONGEST = 64 << 20
+#: Kinds of values: integers of so many bytes, and values that take none.
 _INTEGERS = {1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8}
+_CONSTANTS = {0: None, 8: 0, 9: 1}
 
 
 class Record(NamedTuple):
@@ -300,32 +302,34 @@ def _values(payload: bytes) -> tuple[Value, ...]:
     end, at = _varint(payload, 0)
     kinds = []
     while at < end:
-        kind, at = _varint(payload, at)
+        # Nearly all are of one byte: no call for those.
+        if (kind := payload[at]) < 0x80:
+            at += 1
+        else:
+            kind, at = _varint(payload, at)
         kinds.append(kind)
     if at != end:
         raise _Torn
+    length = len(payload)
     values: list[Value] = []
     for kind in kinds:
-        value, at = _value(payload, at, kind)
-        if at > len(payload):
+        if kind >= 12:
+            size = (kind - 12) // 2
+            data = payload[at : at + size]
+            values.append(data if kind % 2 == 0 else data.decode())
+            at += size
+        elif size := _INTEGERS.get(kind, 0):
+            values.append(int.from_bytes(payload[at : at + size], signed=True))
+            at += size
+        elif kind == 7:
+            values.append(struct.unpack_from(">d", payload, at)[0])
+            at += 8
+        elif kind in _CONSTANTS:
+            values.append(_CONSTANTS[kind])
+        else:
+            raise _Torn
+        if at > length:
             raise _Torn  # One of noise says that it goes on for exabytes.
-        values.append(value)
-    if at != len(payload):
+    if at != length:
         raise _Torn
     return tuple(values)
-
-
-def _value(payload: bytes, at: int, kind: int) -> tuple[Value, int]:
-    if kind == 0:
-        return None, at
-    if kind in (8, 9):
-        return kind - 8, at
-    if kind == 7:
-        return struct.unpack_from(">d", payload, at)[0], at + 8
-    if size := _INTEGERS.get(kind):
-        return int.from_bytes(payload[at : at + size], signed=True), at + size
-    if kind < 12:
-        raise _Torn
-    size = (kind - 12) // 2
-    data = payload[at : at + size]
-    return data if kind % 2 == 0 else data.decode(), at + size
