@@ -149,6 +149,8 @@ _SLICE_ROWS, _SLICE_BYTES = 500, 512 << 10
 _SHOWN = "last_type NOT IN ('', 'session.forgotten')"
 #: So many gaps among the events are noted at most: 40 KB, which fit the room that is kept free.
 _GAPS = 2000
+#: What the WAL takes at most once nobody reads an old state: it is copied at 4 MB, and a batch goes into it whole.
+_WAL_BYTES = 16 << 20
 #: So many events are counted one by one sooner than all by their index.
 _FEW = 10_000
 
@@ -273,6 +275,9 @@ class Outbox:
         # session's row or a pruned event leaves behind. Salvage relies on it too: what is deleted
         # cannot come back.
         self._db.execute("PRAGMA secure_delete=ON")
+        # While somebody's shell reads the outbox nothing of the WAL can be written over. What it grew by
+        # then is given back, or it would stay as long as this worker does.
+        self._db.execute(f"PRAGMA journal_size_limit={_WAL_BYTES}")
         self._migrate()
 
     def _compare(self, wal: Wal, count: int) -> None:
@@ -517,16 +522,21 @@ class Outbox:
         query = "SELECT COUNT(*) FROM sessions WHERE harness = ? AND id = ? AND last_type != ''"
         return bool(self._number(query, harness, session_id))
 
-    def sessions(self, at_least: int | None = None, since_ms: int = 0) -> list[SessionRow]:
-        """The sessions with something to show, the most recently active first.
+    def sessions(self) -> list[SessionRow]:
+        """The sessions with something to show, the most recently active first."""
+        return self._sessions("")
 
-        All of them, or the newest: ``at_least`` so many, and whoever was active at ``since_ms`` or later.
+    def newest_sessions(self, at_least: int, since_ms: int) -> tuple[list[SessionRow], int]:
+        """Of :meth:`sessions` the newest: ``at_least`` so many, and whoever was active at ``since_ms`` or later.
+
+        Also how many there are in all.
         """
-        if at_least is None:
-            return self._sessions("")
-        newest = f"SELECT last_ms FROM sessions WHERE {_SHOWN} ORDER BY last_ms DESC LIMIT ?"  # noqa: S608
-        newer = f"AND last_ms >= MIN(?, (SELECT MIN(last_ms) FROM ({newest})))"  # noqa: S608
-        return self._sessions(newer, since_ms, at_least)
+        # One look at each: whatever asks for their times once more goes through all that stands beside them again.
+        ranked = self._db.execute(f"SELECT last_ms, sid FROM sessions WHERE {_SHOWN}").fetchall()  # noqa: S608
+        ranked.sort(reverse=True)
+        least = min(since_ms, ranked[:at_least][-1][0]) if ranked else since_ms
+        newest = ",".join(str(sid) for last_ms, sid in ranked if last_ms >= least)
+        return self._sessions(f"AND sid IN ({newest})"), len(ranked)
 
     def sessions_named(self, name: str) -> list[SessionRow]:
         """The sessions whose id, or ``harness:id``, is ``name``; see :meth:`sessions`."""
@@ -543,10 +553,6 @@ class Outbox:
         # Sorted here: SQLite would sort the rows with all that stands in them.
         rows.sort(key=itemgetter(4), reverse=True)
         return [SessionRow._make(row) for row in rows]
-
-    def session_count(self) -> int:
-        """How many sessions have something to show."""
-        return self._number(f"SELECT COUNT(*) FROM sessions WHERE {_SHOWN}")  # noqa: S608
 
     # --- sinks --------------------------------------------------------------------------------
 

@@ -7,12 +7,13 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from sessionpipe.outbox import SCHEMA_VERSION, Damaged, Outbox, OutboxError, encode
+from sessionpipe.outbox import _WAL_BYTES, SCHEMA_VERSION, Damaged, Outbox, OutboxError, encode
 from sessionpipe.outboxfile import wal_of
 from tests.sinkrow import put
 
@@ -312,6 +313,18 @@ class TestAmongMillions:
         assert [
             query for query in through if not re.search(r"ORDER BY position( DESC)? LIMIT \d+$", query)
         ] == []
+
+    def test_what_the_wal_grew_by_while_somebody_read_is_given_back(self, outbox: Outbox, path: Path) -> None:
+        record(outbox, "a", b"1")
+        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, isolation_level=None)) as shell:
+            shell.execute("BEGIN")
+            shell.execute("SELECT * FROM events").fetchall()
+            for _ in range(3):
+                record(outbox, "a", *[b"x" * 1_000_000] * 6)
+            assert wal_of(path).stat().st_size > _WAL_BYTES
+        record(outbox, "a", b"1")
+        record(outbox, "a", b"2")
+        assert wal_of(path).stat().st_size == _WAL_BYTES
 
 
 class TestOpening:
