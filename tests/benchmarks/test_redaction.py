@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.benchmarks.redaction import cases, sessions
+from tests.benchmarks.redaction import cases, seen, sessions
 from tests.benchmarks.redaction.cases import Case, strings
 from tests.benchmarks.redaction.judge import changed, masked, recall
 from tests.benchmarks.redaction.template import seeded, written
@@ -98,6 +98,17 @@ def test_the_corpus_has_the_shares_of_a_session_and_no_message_twice() -> None:
     assert len(set(texts)) == len(texts)
     assert 1 << 20 <= sum(map(sessions.size, texts)) < 2 << 20
     assert sum(sessions.SHARES.values()) == 100
+
+
+def test_what_agents_see_is_cut_at_line_ends_and_nothing_of_it_is_lost() -> None:
+    whole = "".join(f"line {number}\n" for number in range(2000))
+    messages = list(seen._messages(whole, seeded("seen")))
+    assert len(messages) > 2
+    assert "\n".join(messages).rstrip("\n") == whole.rstrip("\n")
+
+
+def test_names_of_secrets_are_counted() -> None:
+    assert seen.names(["API_KEY and a Token" + "." * 481, "." * 500]) == 2.0
 
 
 def test_events_hold_the_whole_text() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from sessionpipe.paths import data_dir
 from sessionpipe.privacy import pii, secrets
 from tests.benchmarks.measure import show
-from tests.benchmarks.redaction import cases, rivals, sessions
+from tests.benchmarks.redaction import cases, rivals, seen, sessions
 from tests.benchmarks.redaction.judge import Recall, Redactor, changed, percent, recall
 
 SECRETS = Redactor(secrets.redact, secrets.redact_value)
@@ -108,11 +108,13 @@ def run() -> None:
     messages = sessions.benign()
     show("secrets-benign-changed", sum(SECRETS(text) != text for text in messages), f"of {len(messages)}", 0)
 
-    corpus = sessions.corpus()
-    show("secrets-text", throughput(secrets.redact, corpus), "MB/s", 20, at_most=False)
-    show(
-        "secrets-events", throughput(secrets.redact_value, sessions.events(corpus)), "MB/s", 20, at_most=False
-    )
+    texts, dense = seen.texts(), sessions.corpus()
+    show("secrets-text-names", seen.names(texts), "a KB", 0.5, at_most=False)
+    for sort, corpus, budgets in (("", texts, (20, 20)), ("dense-", dense, (10, 8))):
+        text, event = budgets
+        show(f"secrets-{sort}text", throughput(secrets.redact, corpus), "MB/s", text, at_most=False)
+        events = list(sessions.events(corpus))
+        show(f"secrets-{sort}events", throughput(secrets.redact_value, events), "MB/s", event, at_most=False)
     show("secrets-recorded", throughput(secrets.redact, recorded()), "MB/s", 20, at_most=False)
     payload = {
         "tool_input": {"command": "make test"},
@@ -127,8 +129,9 @@ def run() -> None:
     show("pii-removed", personal.removed, f"% of {personal.total.total()}", 95, at_most=False)
     show("pii-around-kept", personal.around, f"% of {personal.total.total()}", 99, at_most=False)
     show("pii-texts-kept", percent(total - len(altered), total), f"% of {total}", 99, at_most=False)
-    show("pii-text", throughput(pii.reduce, corpus), "MB/s", 20, at_most=False)
-    beside(found.total.total(), corpus)
+    show("pii-text", throughput(pii.reduce, texts), "MB/s", 20, at_most=False)
+    show("pii-dense-text", throughput(pii.reduce, dense), "MB/s", 20, at_most=False)
+    beside(found.total.total(), dense)
 
 
 def beside(total: int, corpus: list[str]) -> None:
