@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache, lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
+from sessionpipe.privacy.pii_gates import Kind, may_have
 from sessionpipe.privacy.rules import load
 
 RULESET = "pii@1"
@@ -49,19 +50,28 @@ def _spans(text: str, home: str | None, near: list[_Span] | None) -> list[_Span]
     """What is to be reduced in ``text``; with ``near``, marks of the round before, what is so because of them."""
     if near is not None:
         # What stood against a number or a name may have kept it from being seen: then all is looked at again.
-        around: list[list[int]] = []
-        for start, end, _ in near:
-            if around and start - _REACH <= around[-1][1]:
-                around[-1][1] = end + _REACH
-            else:
-                around.append([max(0, start - _REACH), end + _REACH])
-        if not any(_find(text[start:end], home) for start, end in around):
+        around = _around(text, near)
+        kinds = may_have("\n".join(around))
+        if not any(_find(part, home, kinds) for part in around):
             return []
-    return _find(text, home)
+    return _find(text, home, may_have(text))
 
 
-def _find(text: str, home: str | None) -> list[_Span]:
-    spans = [*_homes().find(text), *_emails().find(text), *_phones().find(text)]
+def _around(text: str, marks: list[_Span]) -> list[str]:
+    """The parts of ``text`` that ``marks`` may matter to."""
+    around: list[tuple[int, int]] = []
+    for start, end, _ in marks:
+        first = max(0, start - _REACH)
+        if around and start - _REACH <= around[-1][1]:
+            first = around.pop()[0]
+        around.append((first, end + _REACH))
+    return [text[start:end] for start, end in around]
+
+
+def _find(text: str, home: str | None, kinds: Sequence[Kind]) -> list[_Span]:
+    spans: list[_Span] = []
+    for kind in kinds:
+        spans += _RULES[kind]().find(text)
     if home and (own := _home(home)):
         spans += ((*match.span(), _homes().replacement) for match in own.finditer(text))
     return sorted(spans)
@@ -304,6 +314,8 @@ class _Homes(NamedTuple):
     pages: re.Pattern[str]
     dashed: re.Pattern[str]
     dashes: str
+    #: A folder as it mostly stands, from the separator before the word, with its name.
+    plain: re.Pattern[str]
 
     def find(self, text: str) -> Iterator[_Span]:
         for word in (*self.words, *self.alike):
@@ -315,6 +327,8 @@ class _Homes(NamedTuple):
                 yield (*match.span(), self.dashes)
 
     def _at(self, text: str, word: str, at: int) -> tuple[int, int] | None:
+        if at and (plain := self.plain.match(text, at - 1)) and "." not in plain[1]:
+            return plain.span()
         after = self.separator.match(text, at + len(word))
         if after is None:
             return None
@@ -405,4 +419,12 @@ def _homes() -> _Homes:
         pages=re.compile(rows["pages"]),
         dashed=re.compile(rows["dashed"]["pattern"]),
         dashes=rows["dashed"]["replacement"],
+        plain=re.compile(rf"(?<![\w.~%@\\:-])/(?:home|Users)/(?!(?:{nobody})(?![\w.-]))({rows['name']})"),
     )
+
+
+class _Rules(Protocol):
+    def find(self, text: str) -> Iterator[_Span]: ...
+
+
+_RULES: dict[Kind, Callable[[], _Rules]] = {"home": _homes, "email": _emails, "phone": _phones}
