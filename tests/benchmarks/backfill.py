@@ -3,6 +3,9 @@
 The files are recorded sessions of 5 to 13 KB under other names, where each agent keeps them. ``backfill`` is processor
 time, from the first folder that is listed to the last commit; ``known`` is doing it again, when there is nothing left
 to record. Five sixths of the first is reading the files, too.
+
+A session is 3.92 million instructions among 50 as among 500 (valgrind), and ten times the sessions are 9.0 times the
+calls of functions; in time that is between 8 and 12 beside other work, by the processor's caches.
 """
 
 from __future__ import annotations
@@ -33,8 +36,7 @@ PLACES = (
 def run() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        few = min(_backfilled(folder, FEW) for _ in range(2))
-        many = _backfilled(folder, MANY)
+        few, many = (min(_backfilled(folder, sessions) for _ in range(2)) for sessions in (FEW, MANY))
         again = _backfilled(folder, MANY, known=True)
     show(f"backfill-{MANY}", MANY / many, "sessions/s", 600, at_most=False)
     show(f"backfill-{MANY}-known", MANY / again, "sessions/s", 600, at_most=False)
