@@ -60,12 +60,15 @@ def echo_json(value: object) -> None:
     import msgspec
 
     try:
-        text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+        text = msgspec.json.format(msgspec.json.encode(value), indent=2)
     except UnicodeEncodeError:  # Half a surrogate pair can only be escaped.
         import json
 
-        text = json.dumps(value, indent=2)
-    click.echo(printable_json(text))
+        text = json.dumps(value, indent=2).encode()
+    if text.isascii() and b"\x7f" not in text:
+        click.echo(text)  # Every other control is escaped, and megabytes are printed as they stand.
+    else:
+        click.echo(printable_json(text.decode()))
 
 
 def unexpected(error: Exception) -> int:

@@ -38,7 +38,7 @@ def standing(row: SessionRow) -> str:
     and when it was last heard of stands beside it. The keys are those of what fold remembers.
     """
     memory = _memory(row.state)
-    if any(attention.kind != "idle" for attention in memory.open.values()):
+    if memory.open and any(attention.kind != "idle" for attention in memory.open.values()):
         return "needs you"
     if row.last_type == "session.backfill":
         return "before"
@@ -63,9 +63,12 @@ class _Memory(msgspec.Struct):
     turn: _Turn | None = None
 
 
+_decoded = msgspec.json.Decoder(_Memory).decode
+
+
 def _memory(state: bytes | str) -> _Memory:
     try:
-        return msgspec.json.decode(state, type=_Memory)
+        return _decoded(state)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return _Memory()  # A bit may tip on a disk; the session's next hook writes it anew.
 
@@ -88,14 +91,13 @@ def sessions(as_json: bool) -> None:
         return
     now = now_ms()
     with looking(state()) as outbox:
-        rows = outbox.sessions(SHOWN, since_ms=now - ON_TOP_MS) if outbox else []
-        more = (outbox.session_count() if outbox else 0) - SHOWN
+        rows, known = outbox.newest_sessions(SHOWN, now - ON_TOP_MS) if outbox else ([], 0)
     if not rows:
         click.echo("no session is recorded yet; `sessionpipe install` hooks your agents")
         return
     _show(_ordered(rows, now)[:SHOWN], now)
-    if more > 0:
-        click.echo(f"and {more} older ones; --json has them all")
+    if known > SHOWN:
+        click.echo(f"and {known - SHOWN} older ones; --json has them all")
 
 
 def as_data(row: SessionRow) -> dict[str, Any]:

@@ -41,9 +41,13 @@ def is_tool_name(value: object) -> bool:
 
 def short_id(harness: str, session_id: str) -> str:
     """The name a person sees for a session: 8 lowercase hex digits (§3)."""
-    name = f"sessionpipe.session:{harness}:{session_id}"
-    return hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    digest = _SESSION.copy()
+    digest.update(f"{harness}:{session_id}".encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()[:8]
 
+
+# Going on from what every name begins with takes half as long as beginning.
+_SESSION = hashlib.sha256(b"sessionpipe.session:")
 
 _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _PAIRS = [first + second for first in _CROCKFORD for second in _CROCKFORD]
@@ -66,12 +70,18 @@ def new_id() -> str:
 
 def rfc3339(epoch_ms: int) -> str:
     """``epoch_ms`` as UTC RFC 3339 with milliseconds and ``Z`` (§2, ``time``)."""
-    days, rest = divmod(epoch_ms, 86_400_000)
-    minutes, rest = divmod(rest, 60_000)
+    seconds, milliseconds = divmod(epoch_ms, 1000)
+    minutes, seconds = divmod(seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
     try:
-        return f"{_date(days)}T{minutes // 60:02d}:{minutes % 60:02d}:{rest // 1000:02d}.{rest % 1000:03d}Z"
-    except (OverflowError, ValueError, OSError):
+        return f"{_date(days)}T{_TWO[hours]}:{_TWO[minutes]}:{_TWO[seconds]}.{milliseconds:03d}Z"
+    except (OverflowError, TypeError, ValueError, OSError):
         return "1970-01-01T00:00:00.000Z"
+
+
+# Looked up in half the time that formatting takes.
+_TWO = [f"{number:02d}" for number in range(60)]
 
 
 @lru_cache(512)

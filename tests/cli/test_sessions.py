@@ -117,3 +117,12 @@ def test_json_has_every_fact(run: Any, recorder: Any) -> None:
             "title_source": "custom",
         }
     ]
+
+
+@pytest.mark.parametrize("control", ["\x00", "\x1b[2J", "\x7f", "\x9b", "\u202e"])
+def test_no_title_commands_the_terminal_and_json_has_it_whole(control: str, run: Any, recorder: Any) -> None:
+    recorder.add("one", "session.started", title=f"a{control}b")
+    done = run("sessions", "--json")
+    assert control not in done.stdout
+    assert json.loads(done.stdout)[0]["title"] == f"a{control}b"
+    assert control not in run("sessions").stdout
