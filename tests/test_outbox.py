@@ -72,6 +72,11 @@ class TestEvents:
         places = range(outbox.last_position() + 2)
         assert outbox.all_behind(places) == [len(outbox.read(place, 99)) for place in places]
 
+    def test_how_many_of_some_types_are_behind(self, outbox: Outbox) -> None:
+        record(outbox, "a", b"1", b"2", b"3")
+        assert outbox.behind_of(1, ["turn.started", "turn.ended"]) == 2
+        assert outbox.behind_of(0, ["turn.ended"]) == outbox.behind_of(0, []) == 0
+
     def test_what_is_noted_of_gaps_is_what_is_missing_behind_the_first_event(self, outbox: Outbox) -> None:
         for session in ("a", "b", "c", "b", "a"):
             record(outbox, session, b"1", b"2")

@@ -12,6 +12,7 @@ from sessionpipe.config import SinkConfig
 from sessionpipe.delivery.batch import Policy, wanted
 from sessionpipe.kinds import kind_of
 from sessionpipe.outbox import Outbox, SinkState
+from sessionpipe.protocol.vocabulary import VOCABULARY
 from sessionpipe.sinks.discovery import Discovery, remembered
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def ahead(outbox: Outbox, sink: SinkConfig, row: SinkState) -> tuple[int, str]:
     thinned = tier > 0 and (sink.tools or (receiver.tools if receiver else "all")) != "all"
     refused = receiver is not None and "backfill" not in receiver.capabilities
     policy = Policy(tier, without=frozenset({"session.backfill"}) if refused else frozenset())
-    count = sum(number for kind, number in outbox.tally(row.position).items() if wanted(kind, policy))
+    count = outbox.behind_of(row.position, [kind for kind in VOCABULARY if wanted(kind, policy)])
     most = "at most " if count and (thinned or unasked) else ""
     return count, f"{most}{count} recorded event{'s' * (count != 1)}"
 

@@ -260,5 +260,5 @@ def burst(state: State, env: dict[str, str]) -> None:
         ctypes.CDLL(None).prctl(_SUBREAPER, 0, 0, 0, 0)
     show(f"burst-cpu-{hooks}", together / apart, "x-worker-per-hook", 0.1)
     with closing(Outbox.open(state.outbox)) as outbox:
-        lost = 1 + alone + hooks - outbox.tally(0)["tool.ended"]
+        lost = 1 + alone + hooks - outbox.behind_of(0, ["tool.ended"])
     show(f"burst-lost-{hooks}", lost, "events", 0)
