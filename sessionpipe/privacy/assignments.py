@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
 
-from sessionpipe.privacy import values
+from sessionpipe.privacy import columns, values
 from sessionpipe.privacy.expressions import tree
 from sessionpipe.privacy.names import Kind, kind
 from sessionpipe.privacy.rules import load
@@ -35,19 +35,19 @@ def look(text: str, at: int, after: Tied) -> tuple[Sequence[Span], int, int]:
     if tie == "option" and not name.startswith("-") and not _leads_on(text, after.closed):
         return (), end, end + _SENTENCE
     reach = 0
-    if tie == "head":
-        column = _below(text, name, start)
-        return column, end, column[-1][1] if column else 0
+    if tie in ("head", "cells"):
+        column = columns.between_blanks(text, name, start) if tie == "head" else []
+        return (column, end, column[-1][1]) if column else columns.between_signs(text, start, end)
     if tie not in ("gap", "option", "said"):
         span = _assigned(text, name, start, after)
         if (
             span is None
             and tie == "sign"
             and after.tie[0][-1] in "|│"
-            and (column := _column(text, name, start, after.tie[0].strip()))
+            and (column := columns.between_borders(text, name, start, after.tie[0].strip()))
         ):
             return column, end, column[-1][1]
-        if span is None and tie == "table" and (column := _below(text, name, start)):
+        if span is None and tie == "table" and (column := columns.between_blanks(text, name, start)):
             return column, end, column[-1][1]
     elif name.startswith("-"):
         span = _flag(text, name, start, end)
@@ -76,7 +76,6 @@ _TYPED = re.compile(
 )
 _BLOCK = re.compile(r"[ \t]{0,4}[|>][+-]?[ \t]{0,4}\r?\n[ \t]{1,40}")
 _XML_VALUE = re.compile(r"\s{0,8}+([^<>\s][^<>]{0,400}?)\s{0,8}</")
-_TEMPLATE = re.compile(r"\$?\{[^{}]{0,80}\}|%\(?\w{0,20}\)?[sdr]|\$[A-Za-z_]\w{1,60}")
 _LONGEST = 8192
 _PUNCTUATION = ".,;:)*"
 _CALL = re.compile(r"[\w.$]+[(\[{]")
@@ -147,7 +146,7 @@ def _assigned(text: str, name: str, start: int, after: Tied) -> Span | None:
     if tie == "block" and not _deeper(text, start, after.tie["indent"]):
         return None
     sign = after.tie[0].strip(" \t*") if tie == "sign" else tie
-    if sign.startswith("As"):
+    if sign.startswith(("As", "{")):
         sign = "="
     encoded = sign.startswith("%")
     if encoded:
@@ -239,74 +238,9 @@ def _two_words(text: str, start: int, name: str) -> Kind | None:
     return kind(f"{word}_{name}" if word else name)
 
 
-# The rows of a table below its head, and no more of them than this.
-_RULE = re.compile(r"[ \t]*[|│├┼+][-:|│├┼┤+─━═ \t]{3,400}+")
-_MOST_ROWS, _WIDEST_ROW = 64, 500
-
-
-def _column(text: str, name: str, start: int, mark: str) -> list[Span]:
-    """The secrets in the column of a table that ``name`` is the head of."""
-    if mark not in ("|", "│") or (found := kind(name.strip("-_."))) is None or found == "key":
-        return []
-    line = text.rfind("\n", max(0, start - _WIDEST_ROW), start) + 1
-    end = text.find("\n", start, start + _WIDEST_ROW)
-    if (
-        end < 0
-        or not (rule := _RULE.match(text, end + 1))
-        or text[rule.end() : rule.end() + 1] not in ("\n", "\r")
-    ):
-        return []
-    cell = text.count(mark, line, start)
-    spans: list[Span] = []
-    at = rule.end() + 1
-    for _ in range(_MOST_ROWS):
-        end = text.find("\n", at, at + _WIDEST_ROW)
-        end = end if end >= 0 else min(len(text), at + _WIDEST_ROW)
-        cells = text[at:end].split(mark)
-        if len(cells) <= cell:
-            break
-        value = cells[cell].strip(" \t`*")
-        if len(value) >= 6 and " " not in value and values.is_opaque(value) and _may_go(value, found):
-            begin = at + sum(len(one) + 1 for one in cells[:cell]) + cells[cell].index(value)
-            spans.append((begin, begin + len(value)))
-        at = end + 1
-    return spans
-
-
-_HEAD = re.compile(r"[A-Z][\w-]{1,30}(?:[ \t]{1,40}[A-Z][\w-]{1,30}){1,11}")
-
-
-def _below(text: str, name: str, start: int) -> list[Span]:
-    """The secrets below ``name`` in a table whose columns blanks separate."""
-    if (found := kind(name)) is None or found == "key":
-        return []
-    line = text.rfind("\n", max(0, start - _WIDEST_ROW), start) + 1
-    end = text.find("\n", start, start + _WIDEST_ROW)
-    head = text[line:end].strip() if end >= 0 else ""
-    if not _HEAD.fullmatch(head):
-        return []
-    cell, cells = len(text[line:start].split()), len(head.split())
-    spans: list[Span] = []
-    for _ in range(_MOST_ROWS):
-        at = end + 1
-        end = text.find("\n", at, at + _WIDEST_ROW)
-        end = end if end >= 0 else min(len(text), at + _WIDEST_ROW)
-        row = list(_CELL.finditer(text, at, end))
-        if len(row) != cells:
-            break
-        value = row[cell][0]
-        said = values.is_generated(value) or (found == "password" and values.is_chosen(value))
-        if len(value) >= 6 and said and not values.is_digest(value) and _may_go(value, found):
-            spans.append(row[cell].span())
-    return spans
-
-
-_CELL = re.compile(r"\S+")
-
-
 def _xml(text: str, at: int, found: Kind) -> Span | None:
     value = _XML_VALUE.match(text, at)
-    if value is None or not _may_go(value[1], found):
+    if value is None or not values.may_go(value[1], found):
         return None
     return value.span(1)
 
@@ -343,7 +277,7 @@ def _quoted(text: str, value: re.Match[str], place: _Place) -> Span | None:
             return None
     if place.kind == "token" and not place.two_words and not place.constant and values.is_spelt(content):
         return None  # A lexer's token: `token: "keyword.control"`, `token: 'TokenIdentifier'`.
-    return (start, end) if _may_go(content, place.kind) else None
+    return (start, end) if values.may_go(content, place.kind) else None
 
 
 def _is_passphrase(content: str) -> bool:
@@ -474,31 +408,6 @@ def _looks(value: str, place: _Place) -> bool:
         return place.kind == "password" and value.isdigit() and len(value) >= 6
     # `token = result2` is a program's; `password: hunter2` is not.
     return place.kind == "password" or place.sign != "=" or not _VARIABLE.fullmatch(value)
-
-
-_NAMES = re.compile(r"[A-Za-z]{1,20}(?:[_-][A-Za-z]{1,20}[0-9]?){1,6}")
-
-
-def _may_go(content: str, found: Kind) -> bool:
-    """Whether a quoted ``content`` under a name of this kind is a secret."""
-    if values.is_placeholder(content) or values.is_prose(content):
-        return False
-    if _NAMES.fullmatch(content) and (content.isupper() or kind(content)):
-        return False  # The name of a variable, of a header.
-    if content[0].isupper() and content.isalpha() and kind(content):
-        return False  # A label.
-    if values.is_path(content) and not values.is_random(content):
-        return False
-    if (inner := _TEMPLATE.sub("", content)) != content and not values.is_generated(inner):
-        return False
-    if found == "password":
-        return True
-    if " " in content:
-        return False
-    if found == "token":
-        return values.is_opaque(content) and not values.is_technical(content)
-    generated = values.is_generated(content) and not values.is_digest(content)
-    return len(content) >= 16 and (generated or values.is_jumbled(content))
 
 
 def _flag(text: str, name: str, start: int, end: int) -> Span | None:
@@ -637,14 +546,14 @@ def _spoken(text: str, name: str, start: int, end: int) -> tuple[Span | None, in
             len(content) >= 8
             and values.is_generated(content)
             and not values.is_digest(content)
-            and _may_go(content, "token")
+            and values.may_go(content, "token")
         ):
             return (quote.end(), closing), end + _SENTENCE
     for at in _leads(text, end, verbs):
         if span := _told(text, at, 0, found):
             return span, end + _SENTENCE
     lead = [word.lstrip("(") for word in words if word != "the"][-1:]
-    if lead and (lead[0] in befores or lead[0].endswith(",") or not lead[0]):
+    if lead and (lead[0] in befores or lead[0].endswith((",", "/")) or not lead[0]):
         return _told(text, end + 1, 8, found), end + _SENTENCE
     if beside := _BESIDE.match(text, end):
         return _told(text, beside.end(), 6, found), end + _SENTENCE

@@ -24,7 +24,7 @@ from sessionpipe.privacy.walk import Place
 
 RULESET = "secrets@1"
 #: The revision of the rules, kept with each stored event; equal to ``revision`` in the ruleset.
-RULESET_VERSION = 2
+RULESET_VERSION = 3
 
 # Shorter than any secret with what names it ("pw=x" says nothing).
 _SHORTEST = 8

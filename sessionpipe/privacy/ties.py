@@ -41,6 +41,8 @@ _OPTION = (
     r"[ \t]{1,16}+(?:(?:[A-Z]?[a-z]{1,64}+|[A-Z]{1,64}+)(?:(?<=[a-z])[A-Z]|[^\w\s\"'`,;&<>|(){}\[\].:][A-Za-z])"
     rf"|{_UNQUOTED}{{24}})"
 )
+# A cell of a head: a name, words.
+_CELL = r'"?[A-Za-z_][\w .()/-]{0,40}"?'
 #: What ties a value to its name: the signs it begins with, and how it goes on.
 _TIES = {
     # "name": ..., "value": as in lists of variables; what tells of a value may stand before it.
@@ -65,13 +67,18 @@ _TIES = {
     ),
     "sign": (
         " \t=:!|?-→⇒│%",
-        r"[ \t]{0,16}+(?=[=:!|?→⇒│%A-])(?:=>|:=|[=!]==?|\|\|=?|\?\??=?|->|→|⇒|[|│](?=\s)|=|:(?!:)|%(?:25)?3[ADad]"
-        r"|(?<=[ \t])As[ \t]\w{3,12}[ \t]{1,2}=)\*{0,2}+" + _ASSIGNED,
+        r"[ \t]{0,16}+(?=[=:!|?→⇒│%A{-])(?:=>|:=|[=!]==?|\|\|=?|\?\??=?|->|→|⇒|[|│](?=\s)|=|:(?!:)|%(?:25)?3[ADad]"
+        r"|(?<=[ \t])(?:As[ \t]\w{3,12}|\{[ \t]{0,2}get;[^{}\n]{0,40}\})[ \t]{1,2}=)\*{0,2}+" + _ASSIGNED,
     ),
     "table": (
         " \t",
         rf"(?:\t{{1,4}}+|[ ]{{3,40}}+)(?=[^\s|=:>-])(?={WORDLY}{{0,255}}+(?:{SIGN}|{_WRAPPED})"
         r"|(?:[A-Z][\w-]{1,30}[ \t]{0,40}){1,11}\r?\n)",
+    ),
+    # The head of a table whose cells a sign separates (CSV).
+    "cells": (
+        ",;\t",
+        rf"(?=(?P<mark>[,;\t]){_CELL}(?:(?P=mark){_CELL}){{0,40}}\r?\n)",
     ),
     "xml": (
         ">",

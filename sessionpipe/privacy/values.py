@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from functools import cache, lru_cache
 
+from sessionpipe.privacy.names import Kind, kind
 from sessionpipe.privacy.rules import load
 
 MARK = "[redacted]"
@@ -236,3 +237,29 @@ def is_prose(value: str) -> bool:
     """Whether ``value`` is a sentence or a label about a secret."""
     words = value.split()
     return len(words) > 1 and any(word.strip(".,:;!?()'\"").lower() in _prose() for word in words)
+
+
+_TEMPLATE = re.compile(r"\$?\{[^{}]{0,80}\}|%\(?\w{0,20}\)?[sdr]|\$[A-Za-z_]\w{1,60}")
+_NAMES = re.compile(r"[A-Za-z]{1,20}(?:[_-][A-Za-z]{1,20}[0-9]?){1,6}")
+
+
+def may_go(content: str, found: Kind) -> bool:
+    """Whether ``content``, in quotes or in a cell of its own under a name of this kind, is a secret."""
+    if is_placeholder(content) or is_prose(content):
+        return False
+    if _NAMES.fullmatch(content) and (content.isupper() or kind(content)):
+        return False  # The name of a variable, of a header.
+    if content[0].isupper() and content.isalpha() and kind(content):
+        return False  # A label.
+    if is_path(content) and not is_random(content):
+        return False
+    if (inner := _TEMPLATE.sub("", content)) != content and not is_generated(inner):
+        return False
+    if found == "password":
+        return True
+    if " " in content:
+        return False
+    if found == "token":
+        return is_opaque(content) and not is_technical(content)
+    generated = is_generated(content) and not is_digest(content)
+    return len(content) >= 16 and (generated or is_jumbled(content))

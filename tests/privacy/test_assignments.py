@@ -52,6 +52,12 @@ def test_a_generated_value_goes_and_all_around_it_stays(text: str) -> None:
         "storePassword keystoreProperties['storePassword']",
         "token=$(cat token.txt)",
         "- `password`: what a person types",
+        "'password' => 'required|string|min:8|confirmed',",
+        "'token' => 'nullable|size:40|regex:/^[a-z]+$/',",
+        "Enter your user name / password please",
+        "public string Password { get; set; } = null;",
+        "name,token,line\nIDENTIFIER,NAME,12\nNUMBER,NUMBER,13\n",
+        "user,password\nada,<hidden>\nbob,\n",
     ],
 )
 def test_a_word_a_reference_or_a_program_stays(text: str) -> None:
@@ -67,3 +73,35 @@ def test_every_row_below_a_head_goes() -> None:
     text = "| user | password |\n|---|---|\n| ada | {} |\n| bob | {} |\n"
     one, two = generated(12), generated(14)
     assert redact(text.format(one, two)) == text.format("[redacted]", "[redacted]")
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "id,user,password\n1,ada,{}\n2,bob,{}\n",
+        "id,password,role\r\n1,{},dev\r\n2,{},ops\r\n",
+        "user;api token\nada;{}\nbob;{}\n",
+        "user\tsecret\tnote\nada\t{}\t\nbob\t{}\tx y\n",
+        '"email","api_key"\n"ada@example.org","{}"\n"bob, of all","{}"\n',
+    ],
+)
+def test_every_cell_below_a_head_goes(table: str) -> None:
+    one, two = generated(12), generated(14)
+    assert redact(table.format(one, two)) == table.format("[redacted]", "[redacted]")
+
+
+def test_both_columns_of_secrets_go_and_only_theirs() -> None:
+    table = "id,token,file,password\n{id},{one},src/a1.py,{two}\n"
+    some = {"id": generated(16), "one": generated(20), "two": generated(12)}
+    assert redact(table.format(**some)) == table.format(**some | {"one": "[redacted]", "two": "[redacted]"})
+
+
+def test_a_password_may_be_called_one() -> None:
+    text = f"user,password\nada,SomePassword1\nbob,{generated(12)}\n"
+    assert redact(text) == "user,password\nada,[redacted]\nbob,[redacted]\n"
+
+
+def test_a_table_ends_with_the_line_that_has_no_cells() -> None:
+    table = f"user,token\nada,{generated(20)}\n\nbuild,{generated(20)}\n"
+    head, _, rest = table.partition("\n\n")
+    assert redact(table) == f"{redact(head)}\n\n{rest}"

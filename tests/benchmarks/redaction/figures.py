@@ -46,6 +46,8 @@ HOSTILE = {
     "flags": " -p" * 660_000,
     "brackets": "{[(" * 660_000,
     "percent": "%5B%22" * 330_000,
+    "heads": "user,token\n" * 180_000,
+    "rows": ("user,token\n" + "a1,b2\n" * 50) * 6_400,
 }
 
 
