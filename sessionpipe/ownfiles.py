@@ -10,6 +10,8 @@ import os
 import stat
 from pathlib import Path
 
+#: The folder of a person's own rules, and that of own adapters.
+RULESETS, ADAPTERS = "rulesets", "adapters"
 #: How many files of a folder are read, and how large one may be.
 MOST_FILES, LARGEST = 100, 1 << 20
 

@@ -18,7 +18,7 @@ from sessionpipe.paths import config_dir
 from sessionpipe.privacy import secrets
 from sessionpipe.privacy.own import Own, Problem, Ruleset, parse
 
-FOLDER = "rulesets"
+FOLDER = ownfiles.RULESETS
 
 _ROUNDS = 4
 # A row's stamp: the revision of secrets@1, and above it what tells the own rules from others.

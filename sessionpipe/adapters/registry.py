@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sessionpipe.adapters.engine import Adapter
     from sessionpipe.adapters.own import Problem, Table
 
-FOLDER = "adapters"
+FOLDER = ownfiles.ADAPTERS
 
 
 @cache

@@ -6,7 +6,6 @@ import os
 import re
 import shlex
 import stat
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -20,13 +19,13 @@ from typing import Any, NamedTuple
 import click
 import msgspec
 
-from sessionpipe import places, redaction
+from sessionpipe import ownfiles, places
 from sessionpipe.adapters import registry
 from sessionpipe.cli import doctor_hooks
 from sessionpipe.cli.common import Fail, config_path, echo_json, printable, reason, state
 from sessionpipe.cli.findings import Finding, Level
 from sessionpipe.cli.render import STYLES, Tone, ago, colour_wanted, tilde
-from sessionpipe.cli.status import count, gather, standing
+from sessionpipe.cli.status import count, sinks_data, standing
 from sessionpipe.cli.store import looking
 from sessionpipe.clock import now_ms
 from sessionpipe.config import FILE, ConfigError, SinkConfig, load
@@ -47,7 +46,8 @@ _TONES: dict[str, Tone] = {"ok": "good", "warn": "needs", "fail": "bad"}
 STALE_JOB_S = 60
 #: A hook's whole process against a bare interpreter start; the budget is 1.15, a noisy machine is not.
 SLOW = 2.0
-#: How often it is run, and how often where that seemed slow: what else the machine did may have been it.
+#: How often it is run, and how often where that seemed slow: what else the machine did may have been it. Odd, so
+#: that one of them is the median.
 RUNS, RUNS_WHEN_SLOW = 3, 9
 REJECTED_SHOWN = 3
 #: A larger outbox is looked through when that is asked for: a GB takes a second, and many from a slow disk.
@@ -77,7 +77,7 @@ def doctor(as_json: bool, whole: bool) -> None:
     if as_json:
         agents: list[doctor_hooks.Agent] = []
         with suppress(OSError):  # A finding says it.
-            agents = doctor_hooks.agents(place)
+            agents = doctor_hooks.agents(place, all_events=True)
         echo_json(
             {
                 "ok": healthy,
@@ -202,7 +202,11 @@ def _settings(config_dir: Path) -> Iterator[Finding]:
 
 
 def _own_rules(config_dir: Path) -> Iterator[Finding]:
-    folder = config_dir / redaction.FOLDER
+    folder = config_dir / ownfiles.RULESETS
+    if ownfiles.names(folder) == ([], ""):
+        return
+    from sessionpipe import redaction
+
     found = redaction.load(folder)
     for problem in found.problems:
         yield Finding(
@@ -426,7 +430,7 @@ def time_hook(launcher: Path, runs: int = RUNS) -> Measured:
         jobs = len(Spool(root / "state" / "spool").names())
         if jobs != runs:
             return Measured(0, 0, f"{jobs} of {runs} runs left a job")
-        return Measured(statistics.median(hooks), statistics.median(bares))
+        return Measured(sorted(hooks)[runs // 2], sorted(bares)[runs // 2])
 
 
 def _run(command: list[str], payload: bytes, environment: dict[str, str]) -> float:
@@ -448,7 +452,7 @@ def _sinks(place: State, config_dir: Path) -> Iterator[Finding]:
         return  # Said above.
     if not config.sinks:
         yield Finding("sinks", "ok", "there is none: events stay on this machine")
-    for sink in gather(place, config_dir, now)["sinks"]:
+    for sink in sinks_data(place, config, now):
         said = f"{sink['name']}: {standing(sink, now)}"
         name = sink["name"]
         if sink["reason"] == "paused by you":

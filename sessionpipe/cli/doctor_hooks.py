@@ -38,7 +38,10 @@ class File(NamedTuple):
 
 
 class Agent(NamedTuple):
-    """A harness that we know: ``events`` are the hooks that ``install`` registers, ``fired`` what they did."""
+    """A harness that we know: ``events`` are the hooks that ``install`` registers, ``fired`` what they did.
+
+    Of one that is not on this machine they are none, unless :func:`agents` was asked for them.
+    """
 
     name: str
     note: str
@@ -47,8 +50,11 @@ class Agent(NamedTuple):
     fired: Firings
 
 
-def agents(place: State, env: Mapping[str, str] = os.environ) -> list[Agent]:
-    """Every harness that we know, those that are not on this machine included."""
+def agents(place: State, env: Mapping[str, str] = os.environ, *, all_events: bool = False) -> list[Agent]:
+    """Every harness that we know, those that are not on this machine included.
+
+    The events of those only with ``all_events``: they stand in the whole of their tables.
+    """
     told: dict[str, Firings] = {}
     # A damaged outbox is another finding.
     with suppress(Fail, OSError), looking(place) as outbox:
@@ -58,7 +64,9 @@ def agents(place: State, env: Mapping[str, str] = os.environ) -> list[Agent]:
         Agent(
             name,
             " ".join(dict.fromkeys(target.note for target in places if target.note)),
-            list(dict.fromkeys(event for target in places for event in target.events)),
+            list(dict.fromkeys(event for target in places for event in target.events))
+            if all_events or name in there
+            else [],
             [_file(name, found) for found in there.get(name, ())],
             told.get(name, Firings()),
         )

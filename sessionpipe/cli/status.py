@@ -169,7 +169,17 @@ def harness_data(place: State) -> list[dict[str, Any]]:
     ]
 
 
-def _sinks(config: Config | None, outbox: Outbox, events: int, now_ms: int) -> Iterator[dict[str, Any]]:
+def sinks_data(place: State, config: Config, now_ms: int) -> list[dict[str, Any]]:
+    """Each sink as ``--json`` shows it; as one that nothing is known of where the outbox cannot be read."""
+    with suppress(Fail, OSError), looking(place) as outbox:
+        if outbox is not None:
+            return list(_sinks(config, outbox, None, now_ms))
+    return [sink_data(sink, None, 0, now_ms) for sink in config.sinks]
+
+
+def _sinks(
+    config: Config | None, outbox: Outbox, events: int | None, now_ms: int
+) -> Iterator[dict[str, Any]]:
     known = {sink.name: sink for sink in outbox.sinks()}
     if config is not None:
         rows = [known.get(sink.name) for sink in config.sinks]
