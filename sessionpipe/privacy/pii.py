@@ -73,7 +73,8 @@ def _find(text: str, home: str | None, kinds: Sequence[Kind]) -> list[_Span]:
     for kind in kinds:
         spans += _RULES[kind]().find(text)
     if home and (own := _home(home)):
-        spans += ((*match.span(), _homes().replacement) for match in own.finditer(text))
+        for match in own.finditer(text):
+            spans.append((*match.span(), _homes().replacement))
     return sorted(spans)
 
 
@@ -101,13 +102,6 @@ def _home(home: str) -> re.Pattern[str] | None:
         return None
     pattern = re.escape(folder).replace(r"\\", r"(?:\\|/){1,8}")
     return re.compile(rf"{pattern}(?![\w-]|\.\w)")
-
-
-def _places(text: str, word: str) -> Iterator[int]:
-    at = text.find(word)
-    while at >= 0:
-        yield at
-        at = text.find(word, at + len(word))
 
 
 # What may stand directly before a name and looks like the beginning of it: the end of an escape, or of
@@ -319,12 +313,19 @@ class _Homes(NamedTuple):
 
     def find(self, text: str) -> Iterator[_Span]:
         for word in (*self.words, *self.alike):
-            for at in _places(text, word):
+            at = text.find(word)
+            while at >= 0:
                 if span := self._at(text, word, at):
                     yield (*span, self.replacement)
-        if "-home-" in text or "-Users-" in text:
-            for match in self.dashed.finditer(text):
-                yield (*match.span(), self.dashes)
+                at = text.find(word, at + len(word))
+        for word in _DASHED:
+            at = text.find(word)
+            while at >= 0:
+                # Before the word there may be a drive, or one dash more.
+                for start in range(max(0, at - 2), at + 1):
+                    if match := self.dashed.match(text, start):
+                        yield (*match.span(), self.dashes)
+                at = text.find(word, at + len(word))
 
     def _at(self, text: str, word: str, at: int) -> tuple[int, int] | None:
         if at and (plain := self.plain.match(text, at - 1)) and "." not in plain[1]:
@@ -380,6 +381,7 @@ class _Homes(NamedTuple):
 
 
 _PATH, _SEPARATOR, _DRIVE, _MOUNT = 96, 10, 24, 56
+_DASHED = ("-home-", "-Users-")
 # How a separator ends: one of its own, or one written %2F, %5C.
 _SEPARATORS = frozenset("/\\FfCc")
 _AUTHORITY = re.compile(r"([A-Za-z][A-Za-z0-9.-]{0,31})(?:\+[A-Za-z]{1,16})?://[^\s/\"'<>]{0,64}\Z")
