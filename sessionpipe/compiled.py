@@ -1,6 +1,8 @@
-"""Rules as the matcher compiled them, kept in ``<state>/compiled`` so that a worker need not compile them again.
+"""Rules as the matcher compiled them, kept in ``<state>/compiled`` so that a process need not compile them again.
 
-Compiling takes some 60 ms, which is a good part of a worker's start.
+Compiling takes some 60 ms, which is a good part of a worker's start. ``install`` and workers keep what they compiled;
+commands that redact what they print only look.
+
 What is kept decides what is redacted, so it is believed only if nobody but its owner can have written it
 and if it is whole: each file is a SHA-256 and what that is of, the file's own name included. The name is a
 digest of all that went into the compiling, so other rules, another version of the matcher or another kind
@@ -17,6 +19,7 @@ from contextlib import suppress
 
 from sessionpipe.paths import State
 from sessionpipe.places import make_ours, read_file
+from sessionpipe.privacy import keeping
 
 #: A set of rules makes about ten; beyond this many the oldest go.
 _AT_MOST = 64
@@ -64,6 +67,19 @@ class Compiled:
             path.unlink()
 
 
+class Looking(Compiled):
+    """The same for who only prints something: what is kept is taken, and nothing is written."""
+
+    def put(self, name: str, data: bytes) -> None:
+        """Keep nothing."""
+
+
+def use(kept: Compiled) -> None:
+    """Look in ``kept`` first from now on; not where nobody can tell whose a file is."""
+    if hasattr(os, "getuid"):
+        keeping.keep_in(kept)
+
+
 def remove(state: State) -> None:
     """Remove what was kept; what is behind a link is somebody else's."""
     with suppress(OSError):
@@ -82,4 +98,4 @@ def _private(path: str, flags: int) -> int:
     return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o600)
 
 
-__all__ = ["Compiled", "remove"]
+__all__ = ["Compiled", "Looking", "remove", "use"]

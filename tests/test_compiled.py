@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from sessionpipe import compiled
-from sessionpipe.compiled import Compiled
+from sessionpipe.compiled import Compiled, Looking
 from sessionpipe.paths import State
 from sessionpipe.privacy import keeping, prefilter, rules
 from sessionpipe.privacy.sought import Word
@@ -65,6 +65,13 @@ class TestKeeping:
         assert kept.get(names[0]) is None
         assert kept.get(names[-1]) == DATA
         assert len(list(state.compiled.iterdir())) == compiled._AT_MOST
+
+    def test_who_only_looks_takes_what_is_kept_and_writes_nothing(self, state: State, kept: Compiled) -> None:
+        looking = Looking(state)
+        looking.put(NAME, DATA)
+        assert list(state.root.iterdir()) == []
+        kept.put(NAME, DATA)
+        assert looking.get(NAME) == DATA
 
     def test_removed_leaves_no_trace(self, state: State, kept: Compiled) -> None:
         kept.put(NAME, DATA)

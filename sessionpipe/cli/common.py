@@ -55,6 +55,13 @@ def config_path() -> Path:
     return config_dir()
 
 
+def use_kept_rules() -> None:
+    """Redact by rules as a worker compiled them, where it kept them. Nothing is written."""
+    from sessionpipe.compiled import Looking, use
+
+    use(Looking(state()))
+
+
 def echo_json(value: object) -> None:
     """Print ``value`` as indented JSON: what every ``--json`` prints."""
     import msgspec

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sessionpipe.cli.common import printable, state, usage
+from sessionpipe.cli.common import printable, state, usage, use_kept_rules
 
 if TYPE_CHECKING:
     from sessionpipe.stream.frames import Incoming
@@ -73,6 +73,7 @@ def pi(tee: bool, normalized: bool, no_record: bool, command: tuple[str, ...]) -
         from sessionpipe.cli.rouse import rouse
         from sessionpipe.ingest import ENVIRONMENT, Recorder
 
+        use_kept_rules()
         env = {name: os.environ[name] for name in ENVIRONMENT if name in os.environ}
         recorder = Recorder(
             where,

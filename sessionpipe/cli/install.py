@@ -7,10 +7,12 @@ from collections.abc import Sequence
 
 import click
 
+from sessionpipe import redaction
 from sessionpipe.adapters import registry
 from sessionpipe.cli.backfill import after_install
 from sessionpipe.cli.common import Fail, config_path, printable, reason, state, usage
 from sessionpipe.cli.render import table, tilde
+from sessionpipe.compiled import Compiled, use
 from sessionpipe.install import Elsewhere, Report, UnknownHarness
 from sessionpipe.install import install as install_hooks
 from sessionpipe.install import uninstall as uninstall_hooks
@@ -55,6 +57,8 @@ def install(harness: tuple[str, ...], dry_run: bool, no_backfill: bool) -> None:
             " make room or the place yours, or set SESSIONPIPE_STATE_DIR to another"
         ) from error
     new = not dry_run and any(report.did in ("created", "added") for report in reports[1:])
+    if not dry_run:
+        _keep_rules()
     try:
         _tell(reports, dry_run)
     finally:
@@ -70,6 +74,12 @@ def install(harness: tuple[str, ...], dry_run: bool, no_backfill: bool) -> None:
         raise Fail(f"{absent[0].harness} was not found: {absent[0].why}")
     if len(absent) == len(reports) - 1:
         raise Fail("no agent was found here; name one to make its folder: `sessionpipe install claude-code`")
+
+
+def _keep_rules() -> None:
+    """Compile what redacts, and keep it: the worker of the first hook need not."""
+    use(Compiled(state()))
+    redaction.load(config_path() / redaction.FOLDER).redaction.redact("long enough to be looked at")
 
 
 @click.command(short_help="Take every hook out again, byte for byte.")

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from sessionpipe.cli.common import config_path, printable
+from sessionpipe.cli.common import config_path, printable, use_kept_rules
 
 
 @click.command("map", short_help="Print the events that one hook's payload becomes.")
@@ -104,6 +104,7 @@ def _lines(
 
     if not drafts:
         return []
+    use_kept_rules()
     home = env.get("HOME")
     facts = dict(drafts[0]["session"])
     if files is not None:

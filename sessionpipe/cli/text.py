@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sessionpipe.cli.common import printable
+from sessionpipe.cli.common import printable, use_kept_rules
 
 if TYPE_CHECKING:
     from sessionpipe.redaction import Redaction
@@ -37,6 +37,7 @@ def filter_command(tier: int, pii: bool) -> None:
     from sessionpipe.privacy.filter import filter_event
     from sessionpipe.redaction import in_force
 
+    use_kept_rules()
     rules = in_force()
     out = sys.stdout.buffer
     bad = False
@@ -90,6 +91,7 @@ def redact_command(pii: bool) -> None:
     from sessionpipe.privacy import pii as persons
     from sessionpipe.redaction import redact
 
+    use_kept_rules()
     text = redact(sys.stdin.buffer.read().decode("utf-8", "surrogateescape"))
     if pii:
         text = persons.reduce(text, os.environ.get("HOME") or os.environ.get("USERPROFILE"))

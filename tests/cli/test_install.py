@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sessionpipe.paths import State, state_dir
+from tests.e2e.machine import SESSIONPIPE
 
 
 @pytest.fixture
@@ -15,6 +17,13 @@ def claude() -> Path:
     folder = Path.home() / ".claude"
     folder.mkdir()
     return folder / "settings.json"
+
+
+def call(*words: str, stdin: str = "") -> str:
+    """A command in a process of its own, which has compiled nothing yet; what it prints."""
+    return subprocess.run(
+        [*SESSIONPIPE, *words], input=stdin, capture_output=True, text=True, check=True
+    ).stdout
 
 
 def lines(result: Any) -> list[list[str]]:
@@ -33,6 +42,25 @@ def test_each_file_has_a_line_and_the_home_is_a_tilde(run: Any, claude: Path) ->
     again = run("install", "claude-code")
     assert again.exit_code == 0
     assert [line[-1].strip() for line in lines(again)] == ["unchanged", "unchanged"]
+
+
+def test_rules_are_kept_compiled_for_whoever_redacts_until_it_is_uninstalled(claude: Path) -> None:
+    pytest.importorskip("hyperscan")
+    state = State(state_dir())
+
+    def kept() -> dict[str, int]:
+        return {path.name: path.stat().st_mtime_ns for path in state.compiled.iterdir()}
+
+    call("install", "claude-code")
+    compiled = kept()
+    assert len(compiled) > 1
+    gone = min(compiled)
+    (state.compiled / gone).unlink()
+    token = "ghp_" + "aB3dE6" * 6
+    assert call("redact", stdin=token) == "[redacted]"
+    assert kept() == {name: when for name, when in compiled.items() if name != gone}
+    call("uninstall")
+    assert not state.compiled.exists()
 
 
 def test_uninstalling_says_what_went_and_then_that_nothing_is_there(run: Any, claude: Path) -> None:
