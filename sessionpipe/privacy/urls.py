@@ -45,7 +45,7 @@ def _password(rest: str) -> Span | None:
     user, colon, password = rest[:cut].partition(":")
     if not colon:
         return (0, cut) if len(user) >= 20 and values.is_generated(user) else None
-    if values.is_random(user) and values.is_placeholder(password):
+    if values.is_random(user) and values.is_placeholder(password) and password != values.MARK:
         return (0, len(user))
     if not password or values.is_placeholder(password):
         return None
