@@ -524,10 +524,15 @@ class Worker:
 
         Until then it runs ``hook.py`` itself, which is right and a little slower.
         """
+        from importlib.util import source_hash
+
+        source = Path(__file__).with_name("hook.py")
         try:
-            compiled = (self.state.bin / "hook.pyc").stat().st_mtime_ns
-            if compiled > Path(__file__).with_name("hook.py").stat().st_mtime_ns:
-                return
+            with (self.state.bin / "hook.pyc").open("rb") as compiled:
+                # An installer may leave a file as old as it was in its archive; PEP 552 keeps what it was made of.
+                is_newer = os.fstat(compiled.fileno()).st_mtime_ns > source.stat().st_mtime_ns
+                if is_newer and compiled.read(16)[8:] == source_hash(source.read_bytes()):
+                    return
         except OSError:
             return  # Nothing is installed.
         from sessionpipe.install import launcher, native

@@ -217,7 +217,8 @@ class TestLeaving:
         assert_exactly_once(machine, ["toolu_1", "toolu_2"])
 
 
-def test_after_an_upgrade_the_worker_writes_the_launcher_anew(machine: Machine) -> None:
+@pytest.mark.parametrize("older", [True, False], ids=["by its time", "whatever its time"])
+def test_after_an_upgrade_the_worker_writes_the_launcher_anew(machine: Machine, older: bool) -> None:
     # In a process of its own, as the worker is: what the two compile is compared byte by byte.
     subprocess.run(
         [*SESSIONPIPE, "install", "claude-code"], env=machine.environment(), check=True, capture_output=True
@@ -226,8 +227,9 @@ def test_after_an_upgrade_the_worker_writes_the_launcher_anew(machine: Machine) 
     fresh = compiled.read_bytes()
     had = native.stands(machine.state)
     native.remove(machine.state)
-    compiled.write_bytes(b"of an older version")
-    os.utime(compiled, (0, 0))
+    compiled.write_bytes(b"one of an older version")
+    if older:
+        os.utime(compiled, (0, 0))
     machine.hook("claude-code", "PostToolUse", tool("toolu_1"))
     wait_for(lambda: compiled.read_bytes() == fresh, "the compiled hook")
     if had:
