@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Collection, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from types import UnionType
 from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin
 
@@ -54,7 +54,7 @@ def filter_event(
         from sessionpipe.privacy import secrets
 
         harness, data = secrets.redact_value(harness), secrets.redact_value(data)
-        session = _rewritten(session, secrets.redact)
+        session = _rewritten(session, _redacted)
     allowed = {field: rule for field, rule in row.fields.items() if rule.tier <= tier}
     if pii:
         from sessionpipe.privacy import pii as persons
@@ -73,6 +73,14 @@ def filter_event(
         "privacy": {"rulesets": rulesets, "pii": pii or ran.pii},
         "data": _picked(row.struct, _cut(name, data, allowed), allowed),
     }
+
+
+@lru_cache(maxsize=2048)
+def _redacted(text: str) -> str:
+    """A text of a session block, which comes again with each of its events, without its secrets."""
+    from sessionpipe.privacy import secrets
+
+    return secrets.redact(text)
 
 
 _Head = msgspec.defstruct("Head", [(name, hints(Event)[name]) for name in ("protocol", "id", "type", "time")])
