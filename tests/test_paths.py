@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from stat import S_IMODE
 
+import platformdirs
 import pytest
 
 from sessionpipe import paths
@@ -53,7 +54,10 @@ def test_else_it_is_the_platforms_place_in_the_persons_home(
     assert Path(os.environ["HOME"]) in found.parents
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the XDG variables are Linux's")
+on_linux = pytest.mark.skipif(sys.platform != "linux", reason="the XDG variables are Linux's")
+
+
+@on_linux
 def test_on_linux_the_desktops_own_variables_count(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("SESSIONPIPE_STATE_DIR", "SESSIONPIPE_CONFIG_DIR"):
         monkeypatch.delenv(name)
@@ -63,12 +67,32 @@ def test_on_linux_the_desktops_own_variables_count(monkeypatch: pytest.MonkeyPat
     assert paths.config_dir() == Path("/x/config/sessionpipe")
 
 
-def test_a_process_that_was_told_where_loads_nothing_to_find_out() -> None:
+@pytest.mark.parametrize("home", ["/home/dev", "/home/dev/", "/", "relative"])
+@pytest.mark.parametrize("base", [None, "", "/x/y", "/x/y/", " /x ", "relative", "~/x"])
+def test_where_nothing_else_is_said_platformdirs_is_right(
+    base: str | None, home: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("SESSIONPIPE_STATE_DIR", "SESSIONPIPE_CONFIG_DIR"):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", home)
+    for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+        if base is not None:
+            monkeypatch.setenv(name, base)
+    assert paths.state_dir() == Path(platformdirs.user_state_dir("sessionpipe"))
+    assert paths.config_dir() == Path(platformdirs.user_config_dir("sessionpipe"))
+
+
+@pytest.mark.parametrize("told", [True, pytest.param(False, marks=on_linux)])
+def test_a_process_loads_nothing_to_find_out(told: bool) -> None:
+    env = {"HOME": "/home/dev"}
+    if told:
+        env |= {"SESSIONPIPE_STATE_DIR": "/s", "SESSIONPIPE_CONFIG_DIR": "/c"}
     program = (
         "import sys; from sessionpipe import paths; paths.state_dir(); paths.config_dir(); "
         "print('platformdirs' in sys.modules)"
     )
-    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=env)
     assert ran.stdout == "False\n"
 
 
