@@ -351,7 +351,9 @@ class Courier:
         # Only its file raises what it takes: of a receiver that says two things the lower one counts.
         if max_tier is not None and max_tier < self._tier(state):
             fields["max_tier"] = max_tier
-        self._change(state, **fields)
+        # What was only passed over is passed over again after a power cut: nothing to wait for the disk for. A
+        # sink of tier 0 passes over every call of a tool.
+        self._change(state, synced=packed.batch is not None or bool(packed.given_up), **fields)
 
     def _change(self, state: SinkState, *, synced: bool = True, **fields: Any) -> SinkState | None:
         """Write ``fields`` of the sink's row in one commit; None when others changed it meanwhile.
