@@ -22,8 +22,8 @@ def main() -> None:
         from sessionpipe.install.native import main as compile_hook
 
         sys.exit(compile_hook())
-    # What a short command makes it keeps, modules above all: looking for garbage among it finds none.
-    gc.set_threshold(20_000)
+    # What a short command makes it keeps: 30 000 objects, modules above all, among which no garbage is found.
+    gc.set_threshold(50_000)
     from sessionpipe.cli import cli
 
     try:

@@ -10,10 +10,9 @@ lowest tier of the type, of each field, and how long a field may be. From these 
 
 # Without `from __future__ import annotations`: as text each of a hundred would be compiled, and once more by msgspec.
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from inspect import get_annotations
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -232,8 +231,7 @@ class DelegationEnded(Data):
     reply: Annotated[Annotated[str, Meta(max_length=SIDE)] | UnsetType, at(2, cap=SIDE)] = UNSET
 
 
-@dataclass(frozen=True)
-class Field:
+class Field(NamedTuple):
     """A field of a type: the lowest ``tier`` that carries it, its ``cap`` in characters, if it is a ``blob``."""
 
     tier: int
@@ -241,8 +239,7 @@ class Field:
     blob: bool = False
 
 
-@dataclass(frozen=True)
-class Type:
+class Type(NamedTuple):
     """A type of event: the lowest ``tier`` that carries it, its ``fields``, its ``struct``."""
 
     tier: int
