@@ -31,6 +31,8 @@ from tests.benchmarks.sinkhole import Kept, receiving
 from tests.benchmarks.working import working
 
 EVENTS, WAVE = 100_000, 32
+#: So many hooks, and three times as many, that come by themselves.
+LONE = 200
 #: Sessions at a time, and turns of each before another takes its place.
 AT_ONCE, TURNS = 4, 10
 BEGIN_MS, STEP_MS = 1_795_976_000_000, 360
@@ -85,10 +87,12 @@ def run() -> None:
         most = 1.5 if what in ("wal_mb", "memory_mb") else 11
         times = getattr(whole, what) / getattr(tenth, what)
         show(f"growth-day-{name}", times, "x for ten times the events", most)
+    few, more = (a_day(events, wave=1).cpu_s for events in (LONE, 3 * LONE))
+    show("day-lone-hook-cpu", (more - few) / (2 * LONE) * 1000, "ms a hook", 10)
 
 
-def a_day(events: int) -> Used:
-    """Live through so many events and look at what came of them."""
+def a_day(events: int, wave: int = WAVE) -> Used:
+    """Live through so many events, left in waves of so many hooks, and look at what came of them."""
     with tempfile.TemporaryDirectory() as folder, receiving() as board, receiving() as wall:
         state, file = State(Path(folder) / "state"), Path(folder) / "events.ndjson"
         state.root.mkdir(mode=0o700)
@@ -100,7 +104,7 @@ def a_day(events: int) -> Used:
             number, wal = 0, 0
             while number < events:
                 board.down = 0.4 <= number / events < 0.5
-                for one in told[number : number + WAVE]:
+                for one in told[number : number + wave]:
                     _leave(spool, number, one)
                     number += 1
                 worker.look()
