@@ -208,6 +208,8 @@ class _Phones(NamedTuple):
     replacement: str
     groups: re.Pattern[str]
     start: re.Pattern[str]
+    #: Where a group is that may begin a number: what stands before it is a start, or may be a code's end.
+    next: re.Pattern[str]
     cues: re.Pattern[str]
     #: The forms by what they may begin with.
     forms: dict[str, tuple[_Form, ...]]
@@ -218,8 +220,9 @@ class _Phones(NamedTuple):
             start, end = run.span()
             if start < taken:
                 continue  # One that began in the run before took of this.
-            sign = _SIGN.search(text, max(taken, start - _SIGNS), start + 1)
-            start = sign.start() if sign else start
+            if start > taken and text[start - 1] in _SIGN_ENDS:
+                sign = _SIGN.search(text, max(taken, start - _SIGNS), start + 1)
+                start = sign.start() if sign else start
             if text[start:end].isdigit():
                 continue  # A bare run of digits is no phone number.
             while start < end:
@@ -227,7 +230,7 @@ class _Phones(NamedTuple):
                 if found:
                     yield start, found, self.replacement
                     taken = found
-                group = _GROUP.search(text, found or start + 1, end)
+                group = _GROUP.search(text, found, end) if found else self.next.search(text, start + 1, end)
                 start = group.start() if group else end
 
     def _at(self, text: str, start: int, taken: int) -> int:
@@ -258,7 +261,7 @@ _CUE = 40
 # A group begins at its bracket, and a country's number at its sign.
 _GROUP = re.compile(r"(?:\(?\+|\(|(?<![\d.-]))\d")
 _SIGN = re.compile(r"(?:\(?(?:\+|%2[Bb])|\()?\d\Z")
-_SIGNS = 4
+_SIGNS, _SIGN_ENDS = 4, frozenset("(+Bb")
 
 
 @cache
@@ -281,6 +284,7 @@ def _phones() -> _Phones:
         replacement=rows["replacement"],
         groups=re.compile(groups),
         start=re.compile(rows["start"]),
+        next=re.compile(rf"(?={_GROUP.pattern})(?:{rows['start']}|(?<=[^\W_]))"),
         cues=re.compile(rows["cues"]),
         forms={sign: tuple(some) for sign, some in forms.items()},
     )
