@@ -43,7 +43,7 @@ def short_id(harness: str, session_id: str) -> str:
     """The name a person sees for a session: 8 lowercase hex digits (§3)."""
     digest = _SESSION.copy()
     digest.update(f"{harness}:{session_id}".encode("utf-8", "surrogatepass"))
-    return digest.hexdigest()[:8]
+    return digest.digest()[:4].hex()
 
 
 # Going on from what every name begins with takes half as long as beginning.
@@ -75,13 +75,14 @@ def rfc3339(epoch_ms: int) -> str:
     hours, minutes = divmod(minutes, 60)
     days, hours = divmod(hours, 24)
     try:
-        return f"{_date(days)}T{_TWO[hours]}:{_TWO[minutes]}:{_TWO[seconds]}.{milliseconds:03d}Z"
+        clock = f"{_TWO[hours]}:{_TWO[minutes]}:{_TWO[seconds]}.{_TWO[milliseconds // 10]}{milliseconds % 10}"
+        return f"{_date(days)}T{clock}Z"
     except (OverflowError, TypeError, ValueError, OSError):
         return "1970-01-01T00:00:00.000Z"
 
 
 # Looked up in half the time that formatting takes.
-_TWO = [f"{number:02d}" for number in range(60)]
+_TWO = [f"{number:02d}" for number in range(100)]
 
 
 @lru_cache(512)
