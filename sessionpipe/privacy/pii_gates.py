@@ -12,7 +12,7 @@ those that begin with `0` or `8` (70 ms to compile), the cues' whole words (no f
 from __future__ import annotations
 
 from functools import cache
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from sessionpipe.privacy import prefilter
 from sessionpipe.privacy.sought import Occurring
@@ -50,38 +50,29 @@ _ANNOUNCED = rf"(?i:(?:(?:^|[^0-9A-Za-z_])(?:{_CUES})|\?\?)[0-9A-Za-z_?.:='\" \t
     r"\(?[0-9]D{0,5}\)?(?: ?/ ?|S)DD"
 )
 
-
-# A shorter text is looked at in the time it takes to ask at all the gates.
+#: The gates of each kind: one that is open is enough.
+_KINDS: dict[Kind, tuple[str, ...]] = {
+    "home": (_HOME,),
+    "email": (_EMAIL,),
+    "phone": (_BY_SIGN, _BY_ZERO, _BY_EIGHT, _ANNOUNCED),
+}
+_ANYTHING = f"{_HOME}|{_EMAIL}|{_GROUPS}"
+# A shorter text is looked at as fast as all the gates are asked.
 _SHORT = 96
 
 
-class _Gates(NamedTuple):
-    anything: Occurring
-    #: The gates of each kind: one that is open is enough.
-    kinds: dict[Kind, tuple[Occurring, ...]]
-
-
 @cache
-def _gates() -> _Gates:
-    kinds: dict[Kind, tuple[str, ...]] = {
-        "home": (_HOME,),
-        "email": (_EMAIL,),
-        "phone": (_BY_SIGN, _BY_ZERO, _BY_EIGHT, _ANNOUNCED),
-    }
-    return _Gates(
-        anything=prefilter.gate(f"{_HOME}|{_EMAIL}|{_GROUPS}"),
-        kinds={kind: tuple(map(prefilter.gate, some)) for kind, some in kinds.items()},
-    )
+def _gate(expression: str) -> Occurring:
+    return prefilter.gate(expression)
 
 
 def may_have(text: str) -> list[Kind]:
     """The kinds of which ``text``, or a part of it, may have something."""
     if text.isidentifier():  # Most keys and ids: without a sign nothing names a person.
         return []
-    gates = _gates()
     piece = text.encode("ascii", "replace")
-    if not gates.anything(piece):
+    if not _gate(_ANYTHING)(piece):
         return []
     if len(piece) < _SHORT:
-        return list(gates.kinds)
-    return [kind for kind, some in gates.kinds.items() if any(gate(piece) for gate in some)]
+        return list(_KINDS)
+    return [kind for kind, gates in _KINDS.items() if any(_gate(one)(piece) for one in gates)]
