@@ -79,6 +79,7 @@ def _told() -> re.Pattern[str]:
     return re.compile(load("secrets@1")["names"]["told"])
 
 
+@lru_cache(maxsize=4096)
 def told(name: str) -> bool:
     """Whether what stands under ``name`` is a secret when it looks like one: a PIN's digits, a seed's words."""
     return len(name) <= 64 and _told().search(name) is not None

@@ -12,12 +12,12 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Sequence
-from functools import lru_cache
 from itertools import accumulate
-from typing import Any
+from typing import Any, NamedTuple
 
 from sessionpipe.privacy import engine, percent, values, walk
 from sessionpipe.privacy.names import kind, told
+from sessionpipe.privacy.recurring import SHORT, Recurring
 from sessionpipe.privacy.shapes import Span
 from sessionpipe.privacy.values import MARK
 from sessionpipe.privacy.walk import Place
@@ -96,10 +96,14 @@ def redact_value(obj: Any) -> Any:
         return redact(obj)
     if not isinstance(obj, (dict, list, tuple)):
         return obj
-    # One pass over all strings together decides; a line end between two of them joins nothing.
-    strings = walk.strings(obj)
-    spans = _find("\n".join(strings)).spans
-    if not spans and not any(map(_may_name, strings)):
+    keys, short, long, named = _new(obj)
+    # One pass over all strings together decides; a line end between two of them joins nothing. Short ones come
+    # first: behind the rows of a text one may look like a row that goes on.
+    strings = [*keys, *short, *long]
+    spans = _find("\n".join(strings)).spans if strings else []
+    _keys.meet(keys)
+    _texts.meet(short)
+    if not spans and not named:
         return obj
     dirty = _touched(strings, spans)
     commands: dict[int, dict[int, str]] = {}
@@ -115,14 +119,71 @@ def redact_value(obj: Any) -> Any:
     return walk.rewrite(obj, text, lambda key: redact(key) if key in dirty else key)
 
 
+class _New(NamedTuple):
+    """The strings of a value that are not known to hold nothing, and whether one names what stands with it."""
+
+    keys: list[str]
+    short: list[str]
+    long: list[str]
+    named: bool
+
+
+_USUAL = frozenset((str, dict, list, int, float, bool, type(None)))
+
+
+def _new(obj: Any) -> _New:
+    """What is new in a container."""
+    keys: list[str] = []
+    short: list[str] = []
+    long: list[str] = []
+    named = False
+    known_keys, known = _keys.known, _texts.known
+    nodes = [obj]
+    for node in nodes:
+        if isinstance(node, dict):
+            if not known_keys.issuperset(node):
+                fresh = [key for key in node if isinstance(key, str) and key not in known_keys]
+                named = named or any(map(_may_name, fresh)) or _tells(node)
+                keys += fresh
+            node = node.values()
+        elif not named:
+            named = any(isinstance(one, str) and _is_option(one) for one in node)
+        for inner in node:
+            # The types of most, by which they are told apart sooner.
+            if (made := type(inner)) is str or (made not in _USUAL and isinstance(inner, str)):
+                if len(inner) > SHORT:
+                    long.append(inner)
+                elif inner not in known:
+                    short.append(inner)
+            elif made is dict or made is list or (made not in _USUAL and isinstance(inner, walk.CONTAINERS)):
+                nodes.append(inner)
+    return _New(keys, short, long, named)
+
+
 def _may_name(one: str) -> bool:
-    """Whether ``one`` may say something of the value that stands with it."""
-    return len(one) <= _LONGEST_NAME and _names(one)
+    """Whether ``one`` may say something of the value that stands under it, or with it."""
+    return len(one) <= _LONGEST_NAME and (kind(one) is not None or told(one) or one in _COOKIES)
 
 
-@lru_cache(maxsize=4096)  # The keys and the short values of events recur.
-def _names(one: str) -> bool:
-    return one[:1] == "-" or kind(one) is not None or told(one)
+def _is_option(one: str) -> bool:
+    return one[:1] == "-" and len(one) <= _LONGEST_ARGUMENT
+
+
+# The keys beside which a value tells something.
+_TELLING = ("value", "Value", "kind")
+
+
+def _tells(node: dict[Any, Any]) -> bool:
+    """Whether a value in ``node`` may say something of another."""
+    if ("value" in node or "Value" in node) and any(
+        isinstance(name := node.get(key), str) and _may_name(name) for key in _NAME_KEYS
+    ):
+        return True
+    return node.get("kind") == _OF_SECRETS
+
+
+_keys = Recurring(lambda key: key not in _TELLING and not _may_name(key) and redact(key) is key)
+_texts = Recurring(lambda text: redact(text) is text)
 
 
 def _touched(strings: list[str], spans: list[Span]) -> set[str]:
@@ -134,7 +195,8 @@ def _touched(strings: list[str], spans: list[Span]) -> set[str]:
     return touched
 
 
-_LONGEST_NAME = 64
+# A name, and an option's.
+_LONGEST_NAME, _LONGEST_OPTION = 128, 64
 # A command has no more arguments than this, nor are they longer.
 _ARGUMENTS, _LONGEST_ARGUMENT = 64, 512
 
@@ -156,6 +218,8 @@ def _arguments(items: Sequence[Any]) -> dict[int, str]:
 
 _NAME_KEYS = ("name", "Name", "key", "Key", "keyName", "variable", "env")
 _COOKIES = ("cookies", "Cookies", "cookieJar")
+#: The kind of what holds secrets as its data.
+_OF_SECRETS = "Secret"
 #: What :func:`_under` is told of a value that its place alone makes one.
 _COOKIE, _SECRET = "cookie", "secret"
 
@@ -168,7 +232,7 @@ def _name_of(place: Place) -> str | None:
         if (
             isinstance(before, str)
             and before[:1] == "-"
-            and len(before) <= _LONGEST_NAME
+            and len(before) <= _LONGEST_OPTION
             and "=" not in before
         ):
             return before.lstrip("-")
@@ -183,7 +247,7 @@ def _name_of(place: Place) -> str | None:
         if beside is None and isinstance(under, str) and kind(under):
             beside = under
         name = beside or name
-    elif under in ("data", "stringData") and isinstance(above, dict) and above.get("kind") == "Secret":
+    elif under in ("data", "stringData") and isinstance(above, dict) and above.get("kind") == _OF_SECRETS:
         return _SECRET
     return name if isinstance(name, str) else None
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 #: Containers of a JSON-like value; an adapter may have made a list a tuple.
-_CONTAINERS = (dict, list, tuple)
+CONTAINERS = (dict, list, tuple)
 
 
 class Place(NamedTuple):
@@ -52,7 +52,7 @@ def rewrite(value: Any, text: Text, key: Callable[[str], str]) -> Any:
     """
     if isinstance(value, str):
         return text(value, _NOWHERE)
-    if not isinstance(value, _CONTAINERS):
+    if not isinstance(value, CONTAINERS):
         return value
     # Each container with its parent's index, its place there, and the key it stands under. Parents
     # come before their children, so walking back settles children first.
@@ -68,7 +68,7 @@ def rewrite(value: Any, text: Text, key: Callable[[str], str]) -> Any:
                 new = text(inner, Place(name, node, place, under, above))
                 if new is not inner:
                     values.setdefault(index, {})[place] = new
-            elif isinstance(inner, _CONTAINERS):
+            elif isinstance(inner, CONTAINERS):
                 nodes.append((inner, index, place, name))
         if is_dict:
             for name in node:

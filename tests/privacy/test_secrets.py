@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sessionpipe.conformance.redaction import text_of as vector_input
+from sessionpipe.privacy import walk
 from sessionpipe.privacy.secrets import redact, redact_value
 from tests.laws import MANY
 from tests.privacy.recipes import generated
@@ -199,6 +200,45 @@ def test_a_name_beside_a_value_names_it(name: str, value: str) -> None:
 def test_an_argument_behind_its_flag_goes() -> None:
     argv = ["deploy", "--user", "bob", "--password", "hunter", "--verbose"]
     assert redact_value(argv) == ["deploy", "--user", "bob", "--password", "[redacted]", "--verbose"]
+
+
+@pytest.mark.parametrize("jar", ["cookies", "cookieJar"])
+def test_what_a_jar_of_cookies_holds_goes(jar: str) -> None:
+    assert redact_value({jar: {"sid": PASSWORD, "theme": "dark"}}) == {
+        jar: {"sid": "[redacted]", "theme": "dark"}
+    }
+
+
+def test_a_long_name_names_a_secret_as_a_short_one_does() -> None:
+    name = "the_" * 20 + "password"
+    assert redact_value({name: "hunter"}) == {name: "[redacted]"}
+
+
+# What one value says of another does so however often either came by itself, when nothing was in it.
+@pytest.mark.parametrize(
+    ("value", "once"),
+    [
+        ({"password": "hunter"}, {"password": "[redacted]"}),
+        ({"name": "password", "value": "hunter"}, {"name": "password", "value": "[redacted]"}),
+        (
+            {"kind": "Secret", "data": {"a": "aHVudGVy"}},
+            {"kind": "Secret", "data": {"a": "[redacted]"}},
+        ),
+        (["--password", "hunter"], ["--password", "[redacted]"]),
+    ],
+)
+def test_what_recurs_says_no_less(value: Any, once: Any) -> None:
+    for _ in range(4):
+        for one in walk.strings(value):
+            assert redact_value({"x": one}) == {"x": one}
+        assert redact_value({key: "x" for key in ("kind", "name", "value")})
+    for _ in range(4):
+        assert redact_value(value) == once
+
+
+def test_a_token_that_recurs_goes_every_time() -> None:
+    for _ in range(5):
+        assert redact_value({"id": TOKEN, TOKEN: "id"}) == {"id": "[redacted]", "[redacted]": "id"}
 
 
 def test_depth_is_no_limit() -> None:
