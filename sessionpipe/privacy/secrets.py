@@ -170,7 +170,7 @@ def _is_option(one: str) -> bool:
 
 
 # The keys beside which a value tells something.
-_TELLING = ("value", "Value", "kind")
+_TELLING = ("value", "Value", "kind", "kty")
 
 
 def _tells(node: dict[Any, Any]) -> bool:
@@ -179,7 +179,7 @@ def _tells(node: dict[Any, Any]) -> bool:
         isinstance(name := node.get(key), str) and _may_name(name) for key in _NAME_KEYS
     ):
         return True
-    return node.get("kind") == _OF_SECRETS
+    return node.get("kind") == _OF_SECRETS or "kty" in node
 
 
 _keys = Recurring(lambda key: key not in _TELLING and not _may_name(key) and redact(key) is key)
@@ -218,6 +218,8 @@ def _arguments(items: Sequence[Any]) -> dict[int, str]:
 
 _NAME_KEYS = ("name", "Name", "key", "Key", "keyName", "variable", "env")
 _COOKIES = ("cookies", "Cookies", "cookieJar")
+#: The private members of a key written as JSON (RFC 7518 §6).
+_PRIVATE_KEY = ("d", "p", "q", "dp", "dq", "qi", "k")
 #: The kind of what holds secrets as its data.
 _OF_SECRETS = "Secret"
 #: What :func:`_under` is told of a value that its place alone makes one.
@@ -242,6 +244,8 @@ def _name_of(place: Place) -> str | None:
             return name[:-1] if one else name  # A text's tokens are words.
     elif under in _COOKIES and (at == "value" or isinstance(above, dict)):
         return _COOKIE if at == "value" or "name" not in container else None
+    elif at in _PRIVATE_KEY and isinstance(container.get("kty"), str):
+        return _SECRET
     elif at in ("value", "Value"):
         beside = next((container[key] for key in _NAME_KEYS if isinstance(container.get(key), str)), None)
         if beside is None and isinstance(under, str) and kind(under):

@@ -202,6 +202,14 @@ def test_an_argument_behind_its_flag_goes() -> None:
     assert redact_value(argv) == ["deploy", "--user", "bob", "--password", "[redacted]", "--verbose"]
 
 
+def test_the_private_members_of_a_key_as_json_go_and_its_public_ones_stay() -> None:
+    public = {"kty": "EC", "crv": "P-256", "kid": "2026-01", "x": generated(43), "y": generated(42)}
+    assert redact_value({"keys": [public | {"d": generated(41)}]}) == {"keys": [public | {"d": "[redacted]"}]}
+    assert redact_value(public) is public
+    point = {"p": "north", "q": "south", "d": "12 km"}
+    assert redact_value(point) is point
+
+
 @pytest.mark.parametrize("jar", ["cookies", "cookieJar"])
 def test_what_a_jar_of_cookies_holds_goes(jar: str) -> None:
     assert redact_value({jar: {"sid": PASSWORD, "theme": "dark"}}) == {
@@ -224,6 +232,7 @@ def test_a_long_name_names_a_secret_as_a_short_one_does() -> None:
             {"kind": "Secret", "data": {"a": "aHVudGVy"}},
             {"kind": "Secret", "data": {"a": "[redacted]"}},
         ),
+        ({"kty": "oct", "k": "aHVudGVy"}, {"kty": "oct", "k": "[redacted]"}),
         (["--password", "hunter"], ["--password", "[redacted]"]),
     ],
 )
@@ -231,7 +240,7 @@ def test_what_recurs_says_no_less(value: Any, once: Any) -> None:
     for _ in range(4):
         for one in walk.strings(value):
             assert redact_value({"x": one}) == {"x": one}
-        assert redact_value({key: "x" for key in ("kind", "name", "value")})
+        assert redact_value({key: "x" for key in ("kind", "name", "value", "kty")})
     for _ in range(4):
         assert redact_value(value) == once
 
