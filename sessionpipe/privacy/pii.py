@@ -234,11 +234,13 @@ class _Phones(NamedTuple):
                 start = group.start() if group else end
 
     def _at(self, text: str, start: int, taken: int) -> int:
-        """The end of the number that begins at ``start``; 0 when none does. What is ``taken`` ends one."""
+        """The end of the number that begins at ``start``; 0 when none does. The last one ends at ``taken``."""
         forms = self.forms.get(text[start], ())
         if not forms:
             return 0
-        if start != taken and self.start.match(text, start) is None:
+        # Behind a number and a blank another may begin, where behind other digits none does.
+        next_to = taken and text[taken:start] in _APART
+        if not next_to and self.start.match(text, start) is None:
             # Behind a letter or a digit it may still begin, where these end a code and no word.
             before = text[max(0, start - _CODE) : start]
             if not (before[-1:].isalnum() and _behind_code(before)):
@@ -261,6 +263,7 @@ _CUE = 40
 # A group begins at its bracket, and a country's number at its sign.
 _GROUP = re.compile(r"(?:\(?\+|\(|(?<![\d.-]))\d")
 _SIGN = re.compile(r"(?:\(?(?:\+|%2[Bb])|\()?\d\Z")
+_APART = frozenset(("", " ", ",", ", "))
 _SIGNS, _SIGN_ENDS = 4, frozenset("(+Bb")
 
 

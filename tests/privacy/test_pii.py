@@ -115,3 +115,9 @@ def test_a_changed_rule_has_a_new_revision() -> None:
     assert REVISIONS.get(RULES["revision"]) == is_now, hint
     assert RULES["revision"] == max(REVISIONS)
     assert RULES["name"] == pii.RULESET
+
+
+@pytest.mark.parametrize("apart", [" ", ",", ", ", "\n", ";"])
+def test_of_numbers_in_a_row_none_stays(apart: str) -> None:
+    numbers = [f"+49 30 12345{number:02}" for number in range(30)]
+    assert pii.reduce(apart.join(numbers)) == apart.join(["[phone]"] * len(numbers))
