@@ -29,6 +29,10 @@ each by itself. What a name can be, or how far it goes, remembered by the name: 
 go on sought by `re` instead of the automaton: the same time. What is left would be to ask for the kind of a name
 and the look of its value in the automaton, which needs rows that go on to be found without the names that are tied
 to nothing (the `hits` of the engine).
+
+``pii@1`` asks gates first which of its kinds a text may have: 2.9 times as fast on dense text, about 3 on what agents
+see. Tried and not kept: one automaton for all its gates (faster on short payloads, slower on files, twice as long to
+compile).
 """
 
 from tests.benchmarks.redaction.figures import run
