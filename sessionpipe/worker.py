@@ -30,7 +30,7 @@ from sessionpipe.compiled import Compiled
 from sessionpipe.liveness import Fifo, Lock, inherited_fifo, send, worker_alive, worker_leaves
 from sessionpipe.parts import TROUBLE_S, Delivering, Part, Reading, Trouble
 from sessionpipe.paths import State, config_dir, make_private, private_umask, state_dir
-from sessionpipe.places import identity
+from sessionpipe.places import identity, read_file
 from sessionpipe.privacy import keeping
 from sessionpipe.wake import FORCE, LOOK
 
@@ -526,13 +526,12 @@ class Worker:
         """
         from importlib.util import source_hash
 
-        source = Path(__file__).with_name("hook.py")
+        compiled, source = self.state.bin / "hook.pyc", Path(__file__).with_name("hook.py")
         try:
-            with (self.state.bin / "hook.pyc").open("rb") as compiled:
-                # An installer may leave a file as old as it was in its archive; PEP 552 keeps what it was made of.
-                is_newer = os.fstat(compiled.fileno()).st_mtime_ns > source.stat().st_mtime_ns
-                if is_newer and compiled.read(16)[8:] == source_hash(source.read_bytes()):
-                    return
+            is_newer = compiled.stat().st_mtime_ns > source.stat().st_mtime_ns
+            # An installer may leave a file as old as it was in its archive; PEP 552 keeps what it was made of.
+            if is_newer and read_file(compiled)[8:16] == source_hash(source.read_bytes()):
+                return
         except OSError:
             return  # Nothing is installed.
         from sessionpipe.install import launcher, native
