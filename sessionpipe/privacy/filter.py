@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Collection, Mapping
-from functools import cache, lru_cache
+from functools import cache
 from types import UnionType
 from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin
 
@@ -49,13 +49,9 @@ def filter_event(
         return None
     ran = _ran(event.get("privacy"))
     harness, session, data = event.get("harness"), event.get("session"), event.get("data")
-    # Rules are loaded where they run: who looks at events that were redacted needs none.
-    if SECRETS not in ran.rulesets:
-        from sessionpipe.privacy import secrets
-
-        harness, data = secrets.redact_value(harness), secrets.redact_value(data)
-        session = _rewritten(session, _redacted)
     allowed = {field: rule for field, rule in row.fields.items() if rule.tier <= tier}
+    if SECRETS not in ran.rulesets:
+        harness, session, data = _without_secrets(harness, session, _named(data, allowed))
     if pii:
         from sessionpipe.privacy import pii as persons
 
@@ -75,12 +71,14 @@ def filter_event(
     }
 
 
-@lru_cache(maxsize=2048)
-def _redacted(text: str) -> str:
-    """A text of a session block, which comes again with each of its events, without its secrets."""
+def _without_secrets(harness: Any, session: Any, data: Any) -> tuple[Any, Any, Any]:
+    """The three blocks redacted: looked at together, for each look costs more than such short texts."""
+    # Rules are loaded where they run: who looks at events that were redacted needs none.
     from sessionpipe.privacy import secrets
 
-    return secrets.redact(text)
+    blocks = harness, session, data
+    clean = secrets.redact_value(blocks)
+    return blocks if clean is blocks else (clean[0], _rewritten(session, secrets.redact), clean[2])
 
 
 _Head = msgspec.defstruct("Head", [(name, hints(Event)[name]) for name in ("protocol", "id", "type", "time")])
@@ -106,6 +104,11 @@ def _own(ran: _Ran) -> list[str]:
     """The person's own rulesets that ran over an event."""
     ours = (SECRETS, PERSONS)
     return list(dict.fromkeys(name for name in ran.rulesets if _OWN.fullmatch(name) and name not in ours))
+
+
+def _named(data: Any, allowed: Mapping[str, Field]) -> dict[str, Any]:
+    """What of ``data`` may leave."""
+    return {name: data[name] for name in allowed if name in data} if isinstance(data, dict) else {}
 
 
 def _reduced(data: Any, reduce: Callable[[str], str], allowed: Mapping[str, Field]) -> Any:

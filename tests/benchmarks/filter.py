@@ -6,9 +6,10 @@ costs is one look of msgspec at each block and a dictionary of what may leave, s
 string of what may leave, which is twice as much again.
 ``filter-command`` is the command, from a file to a file; on standard input nothing is trusted to have been redacted,
 so that it runs ``secrets@1`` over everything: recorded ones have less than 500 bytes, so that MB/s say what many short
-strings cost. The texts of the session block, which come again with each event, are looked at once: 34 us an event
-where each of them by itself made 46. What the command takes to start is not in it, but that it compiles the rules is,
-since here nobody installed anything that it could take them from.
+strings cost. All of an event are looked at together, and those that come again (keys, the session block; here,
+where the recordings are repeated, ids too) no more: 14 us an event over what it takes without, where each block and
+each text of the session by itself took 45. What the command takes to start is not in it, but that it compiles the rules
+is, since here nobody installed anything that it could take them from.
 """
 
 from __future__ import annotations
