@@ -66,6 +66,8 @@ class Host(Protocol):
 
     def damaged(self, why: str) -> None: ...
 
+    def rested(self) -> None: ...
+
 
 class Part(threading.Thread):
     """A part of the worker that works in its own thread: a step, a wait, a step.
@@ -143,7 +145,9 @@ class Part(threading.Thread):
     def _wait(self, due_ms: int | None, *, failed: bool = False) -> None:
         with self._condition:
             self._due_ms, self._working, self._failed = due_ms, False, failed
-            self._worker.fifo.poke()
+        # Not held meanwhile: the others are asked, who may be asking this one.
+        self._worker.rested()
+        with self._condition:
             timeout = None if due_ms is None else max(0, due_ms - now_ms()) / 1000
             # Bounded, so that a clock set back does not make a sink wait for it to catch up.
             timeout = min(timeout, _LONGEST_SLEEP_S) if timeout is not None else None

@@ -221,6 +221,8 @@ class Worker:
         self._hanging: dict[str, int] = {}
         self._retiring: list[Part] = []
         self._stop = threading.Event()
+        #: Whether what one part alone comes to is to be seen at once.
+        self._watched = False
         #: Whether intake failed the last time, and waits before it tries again.
         self._troubled = False
         #: Jobs that could not even be set aside; they are no reason to stay.
@@ -246,6 +248,14 @@ class Worker:
         if self.damage is None:
             self.damage = Damage(self._outbox_file, why)
         self.fifo.poke()
+
+    def rested(self) -> None:
+        """A part has nothing to do just now: when that was the last one, the loop looks what is left to do.
+
+        Each of them would have it look at all there is, several times for every hook.
+        """
+        if self._watched or not self._standing()[0]:
+            self.fifo.poke()
 
     def committed(self) -> None:
         """Events were committed: every courier has something to look at."""
@@ -290,6 +300,7 @@ class Worker:
 
         if not self._lock.still_there():
             return "gone"  # Uninstalled in this very moment: leave no trace of ours.
+        self._watched = once is not None
         spool = Spool(self.state.spool)
         spool.prepare()
         handler = self._on_signals()
@@ -577,7 +588,7 @@ class Worker:
         busy |= not idle or due is not None
         if self._upkeep is not None and self._upkeep.is_alive():
             busy |= not self._upkeep.state()[0]
-        for courier in self._couriers.values():
+        for courier in list(self._couriers.values()):
             idle, due = courier.state()
             busy |= not idle
             owed |= due is not None
@@ -702,6 +713,7 @@ class Worker:
         self.fifo.close()
         self.fifo = Fifo(self.state.yielding)
         self.fifo.open()
+        self._watched = True
         try:
             while True:
                 if self._stop.is_set():

@@ -41,6 +41,9 @@ class Host:
     def damaged(self, why: str) -> None:
         self.damages.append(why)
 
+    def rested(self) -> None:
+        return
+
 
 class Bench:
     def __init__(self, root: Path) -> None:

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -385,6 +385,28 @@ class TestParts:
         part.stop()
         part.join(30)
         assert "one: locked" in bench.log()
+
+    def test_the_loop_is_woken_by_the_last_of_them_that_rests(self, bench: Bench) -> None:
+        """Else every hook has it look at everything as many times as there are sinks."""
+
+        class Scripted:
+            idle = True
+
+            def state(self) -> tuple[bool, int | None]:
+                return self.idle, None
+
+        fifo = Fifo(bench.state.fifo)
+        fifo.open()
+        one = Worker(bench.state, bench.config, fifo=fifo, lock=Lock(bench.state))
+        board, wall = Scripted(), Scripted()
+        one._reader, one._couriers = cast(Any, Scripted()), cast(Any, {"board": board, "wall": wall})
+        wall.idle = False
+        one.rested()
+        assert fifo.drain() == b""
+        wall.idle = True
+        one.rested()
+        assert fifo.drain() == b"i"
+        fifo.close()
 
     def test_the_same_trouble_is_told_once_for_each_wait(self) -> None:
         trouble = Trouble()

@@ -25,8 +25,8 @@ class Working:
         self._proc = Path("/proc") / str(pid)
 
     def look(self) -> None:
-        """What a hook does behind its job."""
-        wake(self.state, LOOK)
+        """What a hook does behind its job: another byte would have every courier look, too."""
+        wake(self.state, b"j")
 
     def cpu_s(self) -> float:
         """Its processor time until now."""
