@@ -15,7 +15,7 @@ from sessionpipe.privacy import columns, values
 from sessionpipe.privacy.expressions import tree
 from sessionpipe.privacy.names import Kind, kind
 from sessionpipe.privacy.rules import load
-from sessionpipe.privacy.ties import SIGN, WORDLY, Tied
+from sessionpipe.privacy.ties import MAKER, SIGN, WORDLY, Tied
 
 Span = tuple[int, int]
 
@@ -43,7 +43,7 @@ def look(text: str, at: int, after: Tied) -> tuple[Sequence[Span], int, int]:
         if (
             span is None
             and tie == "sign"
-            and after.tie[0][-1] in "|│"
+            and after.tie[0][-1] in "|│┃"
             and (column := columns.between_borders(text, name, start, after.tie[0].strip()))
         ):
             return column, end, column[-1][1]
@@ -88,7 +88,7 @@ _STRUCTURE = re.compile(r"""(?<!\\)"\s{0,4}[,:}\]]""")
 #: Signs that assign nothing: what stands behind them is a secret only when it looks like one.
 _COMPARING = frozenset(("==", "===", "!=", "!==", "||", "??", "?"))
 #: Signs of a table or a note.
-_LOOSE = frozenset(("->", "→", "⇒", "|", "│", "table"))
+_LOOSE = frozenset(("->", "→", "⇒", "|", "│", "┃", "table"))
 
 
 class _Place(NamedTuple):
@@ -173,6 +173,8 @@ def _assigned(text: str, name: str, start: int, after: Tied) -> Span | None:
     )
     query = encoded or before in ("?", "&", ";")
     strict = tight and (constant or name.startswith("--") or query or _stands(_FLUSH, text, start))
+    if made := _MADE_OF.match(text, at):
+        at = made.end()
     place = _Place(
         found, sign, strict, start, quoted_name, constant, query, _TWO_WORDS.search(name) is not None
     )
@@ -185,22 +187,29 @@ def _assigned(text: str, name: str, start: int, after: Tied) -> Span | None:
     return _bare(text, value.start("bare"), place, form)
 
 
+_MADE_OF = re.compile(rf"[ \t]{{0,4}}{MAKER}")
 # An attribute that names what its element holds; of some elements that is a setting, of others a label as well.
 _NAMED = re.compile(
     r"<(?:(?P<element>property|entry|setting|param|parameter|env|environmentVariable|prop)|[A-Za-z:]{2,24})"
     r"""\s[^<>\n]{0,40}?(?:name|key|id)=\\?["']\Z"""
 )
 _SPACE = re.compile(r"""[ \t]{0,16}["'\\]{0,2}[\w-]{2,40}:""")
+# What `grep` puts before the lines it found.
+_FOUND = re.compile(r"(?:\A|[\n\"])(?:[^\s:"]{0,200}\.\w{1,10}|[^\s:"]{0,200}/[^\s:"/]{1,60})?(?::?[0-9]{1,6})?:\Z")
 
 
 def _is_part(text: str, start: int, after: Tied) -> bool:
     """Whether a name behind a colon is the part of another: no setting with its space, `shop:dbPassword: value`."""
     if text[start - 2 : start] == "::":
         return True
-    colon = after.kind == "sign" and after.tie[0].strip() == ":"
-    return colon and not (
-        text[after.tie.end() : after.tie.end() + 1] in (" ", "\n") and _stands(_SPACE, text, start)
-    )
+    if after.kind != "sign" or after.tie[0].strip() != ":":
+        return False
+    if text[after.tie.end() : after.tie.end() + 1] not in (" ", "\n"):
+        return True
+    return not _stands(_SPACE, text, start) and not _FOUND.search(text, max(0, start - _PATH), start)
+
+
+_PATH = 280
 
 
 def _deeper(text: str, start: int, indent: str) -> bool:
@@ -332,10 +341,12 @@ def _bare(text: str, start: int, place: _Place, form: re.Pattern[str]) -> Span |
             return None
     if "_" in value and value.isupper() and not place.strict:
         return None  # A program's constant.
-    if values.is_code(value) and not place.constant and kind(value.strip("_")):
+    if values.is_code(value) and not place.constant and kind(value.strip("_")) and not values.is_chosen(value):
         return None  # One variable is given to another.
     if place.strict and place.kind != "key":
         goes = len(value) >= 3 and not (values.is_path(value) and not values.is_random(value))
+        if goes and not place.constant and value.isalpha() and _GOES_ON.match(text, start + len(whole)):
+            return None  # `password=Mot de passe`: a translation.
     else:
         goes = _looks(value, place)
         if not goes and place.kind == "password" and text[start - 1 : start] == "=":
@@ -544,18 +555,20 @@ def _spoken(text: str, name: str, start: int, end: int) -> tuple[Span | None, in
         content = text[quote.end() : closing]
         if (
             len(content) >= 8
-            and values.is_generated(content)
+            and (values.is_generated(content) or (found == "password" and values.is_chosen(content)))
             and not values.is_digest(content)
             and values.may_go(content, "token")
         ):
             return (quote.end(), closing), end + _SENTENCE
     for at in _leads(text, end, verbs):
+        if text.startswith(values.MARK, at):
+            break  # What it is has gone; what is said next is something else's.
         if span := _told(text, at, 0, found):
             return span, end + _SENTENCE
     lead = [word.lstrip("(") for word in words if word != "the"][-1:]
     if lead and (lead[0] in befores or lead[0].endswith((",", "/")) or not lead[0]):
         return _told(text, end + 1, 8, found), end + _SENTENCE
-    if beside := _BESIDE.match(text, end):
+    if (beside := _BESIDE.match(text, end)) and "=" not in text[beside.end() : beside.end() + 24]:
         return _told(text, beside.end(), 6, found), end + _SENTENCE
     return None, end + _SENTENCE
 

@@ -8,28 +8,28 @@ from __future__ import annotations
 import re
 
 from sessionpipe.privacy import values
-from sessionpipe.privacy.names import kind
+from sessionpipe.privacy.names import Kind, kind
 
 Span = tuple[int, int]
 
 # The rows of a table below its head, and no more of them than this.
-_RULE = re.compile(r"[ \t]*[|│├┼+][-:|│├┼┤+─━═ \t]{3,400}+")
+_RULE = re.compile(r"[ \t]*[|│├┼┡╞+-][-:|│├┼┤┡╇┩╞╪╡+─━═ \t]{3,400}+")
 _MOST_ROWS, _WIDEST_ROW = 64, 500
 
 
 def between_borders(text: str, name: str, start: int, mark: str) -> list[Span]:
     """The secrets in the column of a table that ``name`` is the head of."""
-    if mark not in ("|", "│") or (found := kind(name.strip("-_."))) is None or found == "key":
+    if mark not in ("|", "│", "┃") or (found := kind(name.strip("-_."))) is None or found == "key":
         return []
     line = text.rfind("\n", max(0, start - _WIDEST_ROW), start) + 1
     end = text.find("\n", start, start + _WIDEST_ROW)
-    if (
-        end < 0
-        or not (rule := _RULE.match(text, end + 1))
-        or text[rule.end() : rule.end() + 1] not in ("\n", "\r")
-    ):
+    rule = _RULE.match(text, end + 1) if end >= 0 else None
+    if rule is None and end >= 0 and (below := text.find("\n", end + 1, end + 1 + _WIDEST_ROW)) >= 0:
+        rule = _RULE.match(text, below + 1)  # Between them may be the columns' types.
+    if rule is None or text[rule.end() : rule.end() + 1] not in ("\n", "\r"):
         return []
     cell = text.count(mark, line, start)
+    mark = mark.replace("┃", "│")
     spans: list[Span] = []
     at = rule.end() + 1
     for _ in range(_MOST_ROWS):
@@ -67,21 +67,20 @@ def between_blanks(text: str, name: str, start: int) -> list[Span]:
         row = list(_CELL.finditer(text, at, end))
         if len(row) != cells:
             break
-        value = row[cell][0]
-        said = values.is_generated(value) or (found == "password" and values.is_chosen(value))
-        if len(value) >= 6 and said and not values.is_digest(value) and values.may_go(value, found):
+        if _is_secret(row[cell][0], found):
             spans.append(row[cell].span())
     return spans
 
 
 _CELL = re.compile(r"\S+")
+_NAME = r'(?:"[A-Za-z_][\w .()/-]{0,40}+"|[ ]{0,40}+[A-Za-z_][\w .()/-]{0,60}+)'
 # A table whose cells a sign separates, in quotes or not, and how far below its head it is looked at.
 _MARKS = {
     mark: (
-        re.compile(rf'"?[A-Za-z_][\w .()/-]{{0,40}}+"?(?:{mark}"?[A-Za-z_][\w .()/-]{{0,40}}+"?){{1,40}}'),
-        re.compile(rf'(?:\A|(?<={mark}))(?:"[^"\n]*+"|[^"{mark}\n]*+)(?={mark}|\Z)'),
+        re.compile(rf"{_NAME}(?:\{mark}{_NAME}){{1,40}}"),
+        re.compile(rf'(?:\A|(?<=\{mark}))(?:"[^"\n]*+"|[^"\{mark}\n]*+)(?=\{mark}|\Z)'),
     )
-    for mark in (",", ";", "\t")
+    for mark in (",", ";", "\t", "|")
 }
 _FURTHEST, _MOST_ODD = 8_000, 2
 
@@ -109,13 +108,12 @@ def between_signs(text: str, start: int, end: int) -> tuple[list[Span], int, int
         below = below if below >= 0 else min(len(text), at + _WIDEST_ROW)
         line = text[at:below].rstrip("\r")
         row = line.split(mark) if '"' not in line else cells.findall(line)
-        if mark not in line:
+        if mark not in line and not _RULE.fullmatch(line):
             break
         named = [index for index, one in enumerate(row) if kind(one.strip(' "'))]
         for index, found in secret if len(row) == len(kinds) else ():
-            value = row[index].strip('"')
-            said = values.is_generated(value) or (found == "password" and values.is_chosen(value))
-            if len(value) >= 6 and said and not values.is_digest(value) and values.may_go(value, found):
+            value = row[index].strip(' "')
+            if _is_secret(value, found):
                 begin = at + line.index(value, sum(map(len, row[:index])) + index)
                 spans.append((begin, begin + len(value)))
                 if index in named and odd < _MOST_ODD:
@@ -126,3 +124,13 @@ def between_signs(text: str, start: int, end: int) -> tuple[list[Span], int, int
             break
         at = below + 1
     return spans, stop, at
+
+
+def _is_secret(value: str, found: Kind) -> bool:
+    """Whether a cell's ``value`` in a column of this kind is a secret: more than a word, and no commit."""
+    if len(value) < 6 or values.is_uuid(value) or (len(value) < 32 and values.is_digest(value)):
+        return False
+    if found == "token" and values.is_spelt(value.rstrip("0123456789")):
+        return False  # A lexer's token: `configurationManager2`.
+    said = values.is_generated(value) or (found == "password" and values.is_chosen(value))
+    return said and values.may_go(value, found)

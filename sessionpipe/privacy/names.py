@@ -47,6 +47,8 @@ def kind(name: str) -> Kind | None:
     if last == "pass":
         return ("password" if before[-1] in _list("pass_of") else "token") if before else None
     if last in _list("token"):
+        if before[-2:] == ["public", "key"]:
+            return None  # Names who signed an assembly.
         return None if before and before[-1] in _list("token_not") else "token"
     if last == "key":
         return _key(before)
@@ -58,6 +60,8 @@ def kind(name: str) -> Kind | None:
             if last.endswith(("password", "passwd", "passphrase", "secret", "pwd"))
             else "token"
         )
+    if last.endswith(("pass", "pw")) and last != "sshpass":  # A command's name.
+        return "password" if last.removesuffix("pass").removesuffix("pw") in _list("pass_of") else None
     if last in ("auth", "cookie", "cookies"):
         return "key"
     if last in ("keys", "tokens", "secrets", "passwords"):

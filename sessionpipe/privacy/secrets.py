@@ -89,13 +89,58 @@ def redact_value(obj: Any) -> Any:
 
     A string under a key that names a secret goes unless it is a placeholder; so does the ``value``
     beside a ``name`` that names one, what a Secret or a cookie holds, and what stands behind
-    ``--password`` or another command's option in a list of arguments. Anything but strings stays as
-    it is. Iterative, so depth is no limit.
+    ``--password`` or another command's option in a list of arguments. A list of strings is read as the
+    rows of a text as well: a private key has many. Anything but strings stays as it is. Iterative, so
+    depth is no limit.
     """
     if isinstance(obj, str):
         return redact(obj)
-    if not isinstance(obj, (dict, list, tuple)):
+    if not isinstance(obj, walk.CONTAINERS):
         return obj
+    return _each(_rows(obj))
+
+
+def _rows(obj: Any) -> Any:
+    """``obj`` without the secrets that its lists of strings have as rows of a text."""
+    nodes = [obj]
+    changed: dict[int, dict[int, str]] = {}
+    for node in nodes:
+        if isinstance(node, dict):
+            nodes += [inner for inner in node.values() if isinstance(inner, walk.CONTAINERS)]
+        elif len(node) > 1 and all(isinstance(one, str) for one in node):
+            if new := _as_rows(node):
+                changed[id(node)] = new
+        else:
+            nodes += [inner for inner in node if isinstance(inner, walk.CONTAINERS)]
+    if not changed:
+        return obj
+
+    def text(value: str, place: Place) -> str:
+        return changed.get(id(place.container), {}).get(place.at, value)
+
+    return walk.rewrite(obj, text, lambda key: key)
+
+
+def _as_rows(items: Sequence[str]) -> dict[int, str]:
+    """What becomes of which of ``items``, the rows of a text."""
+    rows: dict[int, str] = {}
+    for _ in range(_ROUNDS):
+        now = [rows.get(index, one) for index, one in enumerate(items)]
+        found = _find("\n".join(now))
+        starts = list(accumulate((len(one) + 1 for one in now), initial=0))
+        for start, end in reversed(found.spans):
+            for index in range(bisect_right(starts, start) - 1, bisect_right(starts, end - 1)):
+                row, begin = rows.get(index, now[index]), max(0, start - starts[index])
+                upto = min(len(now[index]), end - starts[index])
+                if begin < upto:
+                    rows[index] = row[:begin] + MARK + row[upto:]
+        if not found.again:
+            break
+    return rows
+
+
+def _each(obj: Any) -> Any:
+    """``obj`` without the secrets of each of its strings, and of what stands with another."""
     keys, short, long, named = _new(obj)
     # One pass over all strings together decides; a line end between two of them joins nothing. Short ones come
     # first: behind the rows of a text one may look like a row that goes on.
@@ -170,12 +215,12 @@ def _is_option(one: str) -> bool:
 
 
 # The keys beside which a value tells something.
-_TELLING = ("value", "Value", "kind", "kty")
+_TELLING = ("value", "Value", "ParameterValue", "kind", "kty")
 
 
 def _tells(node: dict[Any, Any]) -> bool:
     """Whether a value in ``node`` may say something of another."""
-    if ("value" in node or "Value" in node) and any(
+    if any(key in node for key in _VALUE_KEYS) and any(
         isinstance(name := node.get(key), str) and _may_name(name) for key in _NAME_KEYS
     ):
         return True
@@ -216,7 +261,8 @@ def _arguments(items: Sequence[Any]) -> dict[int, str]:
     return found
 
 
-_NAME_KEYS = ("name", "Name", "key", "Key", "keyName", "variable", "env")
+_NAME_KEYS = ("name", "Name", "key", "Key", "keyName", "variable", "env", "ParameterKey", "label", "id")
+_VALUE_KEYS = ("value", "Value", "ParameterValue")
 _COOKIES = ("cookies", "Cookies", "cookieJar")
 #: The private members of a key written as JSON (RFC 7518 §6).
 _PRIVATE_KEY = ("d", "p", "q", "dp", "dq", "qi", "k")
@@ -246,7 +292,7 @@ def _name_of(place: Place) -> str | None:
         return _COOKIE if at == "value" or "name" not in container else None
     elif at in _PRIVATE_KEY and isinstance(container.get("kty"), str):
         return _SECRET
-    elif at in ("value", "Value"):
+    elif at in _VALUE_KEYS:
         beside = next((container[key] for key in _NAME_KEYS if isinstance(container.get(key), str)), None)
         if beside is None and isinstance(under, str) and kind(under):
             beside = under

@@ -148,7 +148,12 @@ def _take(
 
 
 def _command(text: str, at: int) -> Span:
-    if at and (text[at - 1].isalnum() or text[at - 1] in "_-."):
+    # A line that a diff takes out begins with a dash.
+    if (
+        at
+        and (text[at - 1].isalnum() or text[at - 1] in "_-.")
+        and text[max(0, at - 2) : at] not in ("\n-", "-")
+    ):
         return at, at
     command = _COMMAND.match(text, at)
     return at, command.end() if command else at

@@ -27,12 +27,17 @@ _UNQUOTED = r"""[^\s"'`,;&<>|(){}\[\]]"""
 SIGN, WORDLY, _PROSAIC = r"[0-9!@#$%^&*+=~?]", r"[^\s0-9!@#$%^&*+=~?]", r"[^\n0-9!@#$%^&*+=~?]"
 _ODD = rf"(?:[A-Za-z_$.:]{{0,255}}+(?:(?![A-Za-z_$.:]){_UNQUOTED}|{_WRAPPED})|[A-Za-z]{{20}})"
 _MADE_TEXT = r"""\\{0,4}["'`][A-Za-z ]{0,255}+[^A-Za-z "'`\n]"""
+#: What makes of a password what is stored, or of a text a secret.
+MAKER = (
+    r"(?:bcrypt|Hash::make|make_password|generate_password_hash|password_hash|hash_password|SecretStr|Secret"
+    r"|BCrypt::Password\.create)\([ \t]{0,2}(?=[bBrRuU]?[\"'`])"
+)
 # Behind the sign: a quote, a type and then a quote, a block of text, something odd, or what a shell is given.
 _ASSIGNED = (
-    rf"(?=[ \t]{{0,16}}+(?:[bBrRuUfFN$@]{{0,2}}{_QUOTE}|{_ODD})"
+    rf"(?=[ \t]{{0,16}}+(?:[bBrRuUfFN$@]{{0,2}}{_QUOTE}|{_ODD}|{MAKER})"
     rf"|(?<=:)[ \t]*[&A-Za-z_][\w.\[\]|?&'<>]{{0,40}}+(?: \w{{1,20}})?[ \t]{{0,2}}=[ \t]{{0,2}}[bBrRuUfF]{{0,2}}[\"'`]"
     r"|(?<=:)[ \t]{0,4}[|>][+-]?[ \t]{0,4}\r?\n"
-    r"|(?<=[=Dd])\S|(?<=[|│])[^\n]{0,500}\n[ \t]*[|│├┼+][-:|│├┼┤+─━═ \t]{3})"
+    r"|(?<=[=Dd])\S|(?<=[|│┃])[^\n]{0,500}\n(?:[ \t]*│[^\n]{0,500}\n)?[ \t]*[|│├┼┡╞+][-:|│├┼┤┡╇┩╞╪╡+─━═ \t]{3})"
 )
 # Behind a blank: the same of a command's option, of a line that is a name and a value, and of a sentence.
 _WORD = rf"{WORDLY}{{0,255}}+(?:{SIGN}|{_WRAPPED})"
@@ -42,7 +47,7 @@ _OPTION = (
     rf"|{_UNQUOTED}{{24}})"
 )
 # A cell of a head: a name, words.
-_CELL = r'"?[A-Za-z_][\w .()/-]{0,40}"?'
+_CELL = r'(?:"[A-Za-z_][\w .()/-]{0,40}+"|[ ]{0,40}+[A-Za-z_][\w .()/-]{0,60}+)'
 #: What ties a value to its name: the signs it begins with, and how it goes on.
 _TIES = {
     # "name": ..., "value": as in lists of variables; what tells of a value may stand before it.
@@ -66,8 +71,8 @@ _TIES = {
         r"</key>(?:\s|\\n){0,40}<string>",
     ),
     "sign": (
-        " \t=:!|?-→⇒│%",
-        r"[ \t]{0,16}+(?=[=:!|?→⇒│%A{-])(?:=>|:=|[=!]==?|\|\|=?|\?\??=?|->|→|⇒|[|│](?=\s)|=|:(?!:)|%(?:25)?3[ADad]"
+        " \t=:!|?-→⇒│┃%",
+        r"[ \t]{0,80}+(?=[=:!|?→⇒│┃%A{-])(?:=>|:=|[=!]==?|\|\|=?|\?\??=?|->|→|⇒|[|│┃](?=\s)|=|:(?!:)|%(?:25)?3[ADad]"
         r"|(?<=[ \t])(?:As[ \t]\w{3,12}|\{[ \t]{0,2}get;[^{}\n]{0,40}\})[ \t]{1,2}=)\*{0,2}+" + _ASSIGNED,
     ),
     "table": (
@@ -75,10 +80,10 @@ _TIES = {
         rf"(?:\t{{1,4}}+|[ ]{{3,40}}+)(?=[^\s|=:>-])(?={WORDLY}{{0,255}}+(?:{SIGN}|{_WRAPPED})"
         r"|(?:[A-Z][\w-]{1,30}[ \t]{0,40}){1,11}\r?\n)",
     ),
-    # The head of a table whose cells a sign separates (CSV).
+    # The head of a table whose cells a sign separates: CSV, or what psql prints.
     "cells": (
-        ",;\t",
-        rf"(?=(?P<mark>[,;\t]){_CELL}(?:(?P=mark){_CELL}){{0,40}}\r?\n)",
+        " ,;\t|",
+        rf"(?=[ ]{{0,40}}(?P<mark>[,;\t|]){_CELL}(?:(?P=mark){_CELL}){{0,40}}\r?\n)",
     ),
     "xml": (
         ">",
@@ -104,8 +109,8 @@ _TIES = {
         rf"(?=[ \t])(?![ \t]{{1,16}}=)(?={_PROSAIC}{{0,255}}+{SIGN})",
     ),
     "head": (
-        "\n\r",
-        r"(?=\r?\n\S)",
+        " \n\r",
+        r"(?=[ ]{0,40}\r?\n\S)",
     ),
 }
 

@@ -233,6 +233,11 @@ def test_a_long_name_names_a_secret_as_a_short_one_does() -> None:
             {"kind": "Secret", "data": {"a": "[redacted]"}},
         ),
         ({"kty": "oct", "k": "aHVudGVy"}, {"kty": "oct", "k": "[redacted]"}),
+        ({"id": "password", "value": "hunter"}, {"id": "password", "value": "[redacted]"}),
+        (
+            {"ParameterKey": "password", "ParameterValue": "hunter"},
+            {"ParameterKey": "password", "ParameterValue": "[redacted]"},
+        ),
         (["--password", "hunter"], ["--password", "[redacted]"]),
     ],
 )
@@ -240,7 +245,7 @@ def test_what_recurs_says_no_less(value: Any, once: Any) -> None:
     for _ in range(4):
         for one in walk.strings(value):
             assert redact_value({"x": one}) == {"x": one}
-        assert redact_value({key: "x" for key in ("kind", "name", "value", "kty")})
+        assert redact_value({key: "x" for key in ("kind", "id", "value", "kty", "ParameterValue")})
     for _ in range(4):
         assert redact_value(value) == once
 
@@ -293,3 +298,29 @@ def test_recorded_payloads_keep_all_but_their_keys(shared: Path) -> None:
     # The recordings' own made-up key, in a config file.
     assert {line for line, _ in changed} <= {'"apiKey": "made-up"'}
     assert {found for _, found in changed} <= {'"apiKey": "[redacted]"'}
+
+
+@pytest.mark.parametrize("key", ["pass", "contraseña", "senha", "пароль", "密码", "hasło"])
+def test_a_key_in_any_language_is_read_as_in_a_text(key: str) -> None:
+    value = {key: f"Falcon-{len(key)}024!"}
+    assert redact_value(value) == {key: "[redacted]"}
+
+
+@pytest.mark.parametrize("margin", ["", "+", " "])
+def test_the_lines_of_a_key_go_from_a_list_as_from_a_text(margin: str) -> None:
+    dashes = "-" * 5
+    body = [generated(64 + number) for number in range(6)]
+    lines = [f"{dashes}BEGIN RSA PRIVATE KEY{dashes}", *body, f"{dashes}END RSA PRIVATE KEY{dashes}"]
+    found = redact_value({"lines": ["-a", *(margin + line for line in lines), "+b"]})["lines"]
+    assert len(found) == len(lines) + 2
+    assert [one for one in body if any(one in line for line in found)] == []
+    assert (found[0], found[-1]) == ("-a", "+b")
+
+
+@given(st.lists(texts, min_size=2, max_size=5))
+@settings(max_examples=MANY)
+def test_a_list_keeps_no_more_than_the_text_of_its_rows(rows: list[str]) -> None:
+    found = redact_value(rows)
+    assert redact_value(found) == found
+    if redact("\n".join(rows)) == "\n".join(rows) and all(redact(row) is row for row in rows):
+        assert found is rows or any(row[:1] == "-" for row in rows)
