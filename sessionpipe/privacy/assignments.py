@@ -195,7 +195,9 @@ _NAMED = re.compile(
 )
 _SPACE = re.compile(r"""[ \t]{0,16}["'\\]{0,2}[\w-]{2,40}:""")
 # What `grep` puts before the lines it found.
-_FOUND = re.compile(r"(?:\A|[\n\"])(?:[^\s:"]{0,200}\.\w{1,10}|[^\s:"]{0,200}/[^\s:"/]{1,60})?(?::?[0-9]{1,6})?:\Z")
+_FOUND = re.compile(
+    r"""(?:\A|[\n"])(?:[^\s:"]{0,200}\.\w{1,10}|[^\s:"]{0,200}/[^\s:"/]{1,60})?(?::?[0-9]{1,6})?:\Z"""
+)
 
 
 def _is_part(text: str, start: int, after: Tied) -> bool:
@@ -341,7 +343,12 @@ def _bare(text: str, start: int, place: _Place, form: re.Pattern[str]) -> Span |
             return None
     if "_" in value and value.isupper() and not place.strict:
         return None  # A program's constant.
-    if values.is_code(value) and not place.constant and kind(value.strip("_")) and not values.is_chosen(value):
+    if (
+        values.is_code(value)
+        and not place.constant
+        and kind(value.strip("_"))
+        and not values.is_chosen(value)
+    ):
         return None  # One variable is given to another.
     if place.strict and place.kind != "key":
         goes = len(value) >= 3 and not (values.is_path(value) and not values.is_random(value))
