@@ -393,7 +393,8 @@ def _unquoted(text: str, start: int, form: re.Pattern[str]) -> str:
     if match is None:
         return ""
     escape = _ESCAPE.search(text, start, match.end() + 1)
-    return text[start : escape.start() if escape else match.end()]
+    # One that is escaped again begins with more than one backslash.
+    return text[start : escape.start()].rstrip("\\") if escape else match[0]
 
 
 def _to_the_end(text: str, start: int, value: str, form: re.Pattern[str]) -> Span:

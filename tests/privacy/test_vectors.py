@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
-from sessionpipe.conformance.redaction import Ours, check_adversarial, check_case, check_session, load
+from sessionpipe.conformance.redaction import (
+    Ours,
+    check_adversarial,
+    check_case,
+    check_session,
+    load,
+    text_of,
+)
 from sessionpipe.paths import data_dir
+from sessionpipe.privacy.secrets import redact
 
 FILES = {path.stem: load(path) for path in sorted((data_dir("conformance") / "redaction").glob("*.json"))}
 SECRETS, PII = FILES["secrets@1"], FILES["pii@1"]
@@ -47,3 +56,14 @@ def test_names_are_unique() -> None:
     for vectors in FILES.values():
         names = [case["name"] for key in ("cases", "adversarial", "session") for case in vectors.get(key, ())]
         assert len(names) == len(set(names))
+
+
+def test_every_text_within_a_line_of_json_leaves_json() -> None:
+    broken = []
+    for case in SECRETS["cases"]:
+        line = json.dumps({"a": text_of(case), "b": [text_of(case)]}, ensure_ascii=False)
+        try:
+            json.loads(redact(line))
+        except ValueError:
+            broken.append(case["name"])
+    assert broken == []
