@@ -40,7 +40,7 @@ def run() -> None:
         again = _backfilled(folder, MANY, known=True)
     show(f"backfill-{MANY}", MANY / many, "sessions/s", 600, at_most=False)
     show(f"backfill-{MANY}-known", MANY / again, "sessions/s", 600, at_most=False)
-    show("growth-backfill", many / few, "x for ten times the sessions", 11)
+    show("growth-backfill", many / few, "x for ten times the sessions", 13)
 
 
 def _backfilled(folder: Path, sessions: int, *, known: bool = False) -> float:
