@@ -341,12 +341,11 @@ class Outbox:
             self._db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
 
     @contextmanager
-    def _transaction(self, *, synced: bool = True) -> Iterator[None]:
-        with _WRITER, self._shared():
-            # In a WAL, NORMAL commits without waiting for the disk: safe against kill -9, not a power cut.
-            self._db.execute(f"PRAGMA synchronous={'FULL' if synced else 'NORMAL'}")
-            with self._begun():
-                yield
+    def _transaction(self) -> Iterator[None]:
+        # Each waits for the disk, however little it holds: after a power cut, one that was lost before one that was
+        # not would look as if the file were damaged.
+        with _WRITER, self._shared(), self._begun():
+            yield
 
     @contextmanager
     def _shared(self) -> Iterator[None]:
@@ -587,17 +586,14 @@ class Outbox:
             (sink.position, encode(sink), sink.name),
         )
 
-    def change_sink(
-        self, name: str, change: Callable[[SinkState], SinkState | None], *, synced: bool = True
-    ) -> SinkState | None:
+    def change_sink(self, name: str, change: Callable[[SinkState], SinkState | None]) -> SinkState | None:
         """Load a sink's row, change it and write it back in one commit; what it then is.
 
         Other processes pause, resume and replay a sink while a courier's request is under way: a
         row written from what was loaded before would undo them. None from ``change`` leaves the row
-        alone; an unknown sink is None. A commit that is not ``synced`` survives this process, not a
-        power cut.
+        alone; an unknown sink is None.
         """
-        with self._transaction(synced=synced):
+        with self._transaction():
             sink = self.sink(name)
             changed = None if sink is None else change(sink)
             if changed is not None:

@@ -126,8 +126,7 @@ class Courier:
             return self._settle(state, packed, Acked(), now_ms)
         if self._sink.knows_messages and packed.position != state.batch_end:
             # Known before it leaves: after a kill the same message is sent again, not a longer one.
-            # A power cut may lose this note; the receiver then still knows each event by its identity.
-            noted = self._change(state, synced=False, batch_end=packed.position)
+            noted = self._change(state, batch_end=packed.position)
             if noted is None:
                 return Step(True)
             state = noted
@@ -351,11 +350,9 @@ class Courier:
         # Only its file raises what it takes: of a receiver that says two things the lower one counts.
         if max_tier is not None and max_tier < self._tier(state):
             fields["max_tier"] = max_tier
-        # What was only passed over is passed over again after a power cut: nothing to wait for the disk for. A
-        # sink of tier 0 passes over every call of a tool.
-        self._change(state, synced=packed.batch is not None or bool(packed.given_up), **fields)
+        self._change(state, **fields)
 
-    def _change(self, state: SinkState, *, synced: bool = True, **fields: Any) -> SinkState | None:
+    def _change(self, state: SinkState, **fields: Any) -> SinkState | None:
         """Write ``fields`` of the sink's row in one commit; None when others changed it meanwhile.
 
         A cursor that somebody else moved (a replay) stays where they put it. An answer that moves
@@ -370,7 +367,7 @@ class Courier:
             void = elsewhere or ("position" not in fields and current.discovery != state.discovery)
             return None if void else msgspec.structs.replace(current, **fields)
 
-        changed = self._outbox.change_sink(state.name, change, synced=synced)
+        changed = self._outbox.change_sink(state.name, change)
         return None if void else changed
 
     def _log(self, level: str, message: str) -> None:

@@ -157,27 +157,6 @@ def test_rows_filtered_to_nothing_move_the_cursor_without_a_request(outbox: Outb
     assert (here.state.position, sink.batches) == (1_200, [])
 
 
-def test_the_disk_is_waited_for_when_something_was_sent_and_not_when_rows_were_passed_over(
-    outbox: Outbox, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    waited: list[bool] = []
-    change = Outbox.change_sink
-
-    def changing(box: Outbox, name: str, how: Any, *, synced: bool = True) -> SinkState | None:
-        waited.append(synced)
-        return change(box, name, how, synced=synced)
-
-    monkeypatch.setattr(Outbox, "change_sink", changing)
-    here = desk(outbox, Scripted(), tier=0)
-    record(outbox, "tool.ended", {"tool": "Bash", "ok": True})
-    here.drain()
-    assert (waited, here.state.position) == ([False], 1)
-    record(outbox)
-    here.drain()
-    # The note of which message it is may be lost, that it was taken may not.
-    assert (waited, here.state.position) == ([False, False, True], 2)
-
-
 def test_a_cursor_far_behind_moves_in_bounded_steps(outbox: Outbox, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sessionpipe.delivery.courier.SCAN", 1_000)
     record(outbox, "tool.ended", {"tool": "Bash", "ok": True}, count=2_500)
