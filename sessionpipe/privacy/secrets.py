@@ -97,21 +97,15 @@ def redact_value(obj: Any) -> Any:
         return redact(obj)
     if not isinstance(obj, walk.CONTAINERS):
         return obj
-    return _each(_rows(obj))
+    new = _new(obj)
+    if new.lists and (after := _rows(obj, new.lists)) is not obj:
+        return _each(after, _new(after))
+    return _each(obj, new)
 
 
-def _rows(obj: Any) -> Any:
-    """``obj`` without the secrets that its lists of strings have as rows of a text."""
-    nodes = [obj]
-    changed: dict[int, dict[int, str]] = {}
-    for node in nodes:
-        if isinstance(node, dict):
-            nodes += [inner for inner in node.values() if isinstance(inner, walk.CONTAINERS)]
-        elif len(node) > 1 and all(isinstance(one, str) for one in node):
-            if new := _as_rows(node):
-                changed[id(node)] = new
-        else:
-            nodes += [inner for inner in node if isinstance(inner, walk.CONTAINERS)]
+def _rows(obj: Any, lists: list[Sequence[str]]) -> Any:
+    """``obj`` without the secrets that its ``lists`` of strings have as rows of a text."""
+    changed = {id(one): rows for one in lists if (rows := _as_rows(one))}
     if not changed:
         return obj
 
@@ -139,9 +133,9 @@ def _as_rows(items: Sequence[str]) -> dict[int, str]:
     return rows
 
 
-def _each(obj: Any) -> Any:
-    """``obj`` without the secrets of each of its strings, and of what stands with another."""
-    keys, short, long, named = _new(obj)
+def _each(obj: Any, new: _New) -> Any:
+    """``obj`` without the secrets of each of its ``new`` strings, and of what stands with another."""
+    keys, short, long, _, named = new
     # One pass over all strings together decides; a line end between two of them joins nothing. Short ones come
     # first: behind the rows of a text one may look like a row that goes on.
     strings = [*keys, *short, *long]
@@ -170,6 +164,8 @@ class _New(NamedTuple):
     keys: list[str]
     short: list[str]
     long: list[str]
+    #: The lists of strings alone.
+    lists: list[Sequence[str]]
     named: bool
 
 
@@ -181,6 +177,7 @@ def _new(obj: Any) -> _New:
     keys: list[str] = []
     short: list[str] = []
     long: list[str] = []
+    lists: list[Sequence[str]] = []
     named = False
     known_keys, known = _keys.known, _texts.known
     nodes = [obj]
@@ -191,8 +188,10 @@ def _new(obj: Any) -> _New:
                 named = named or any(map(_may_name, fresh)) or _tells(node)
                 keys += fresh
             node = node.values()
-        elif not named:
-            named = any(isinstance(one, str) and _is_option(one) for one in node)
+        else:
+            named = named or any(isinstance(one, str) and _is_option(one) for one in node)
+            if len(node) > 1 and all(isinstance(one, str) for one in node):
+                lists.append(node)
         for inner in node:
             # The types of most, by which they are told apart sooner.
             if (made := type(inner)) is str or (made not in _USUAL and isinstance(inner, str)):
@@ -202,7 +201,7 @@ def _new(obj: Any) -> _New:
                     short.append(inner)
             elif made is dict or made is list or (made not in _USUAL and isinstance(inner, walk.CONTAINERS)):
                 nodes.append(inner)
-    return _New(keys, short, long, named)
+    return _New(keys, short, long, lists, named)
 
 
 def _may_name(one: str) -> bool:
