@@ -16,7 +16,7 @@ from sessionpipe.privacy.expressions import tree
 from sessionpipe.privacy.rules import load
 
 #: Between a name and the sign: quotes (escaped and encoded ones too), brackets, Markdown's stars.
-_CLOSERS = r"""(?>(?=["'`\\\])*%&])(?:["'`\\\])*]|\](?=\s=>\s)|%22|%27|&quot;|&#3[49];){0,8}|)"""
+_CLOSERS = r"""(?>(?=["'`\\\])*%&])(?:["'`\])*]|\\(?![nrt])|\](?=\s=>\s)|%22|%27|&quot;|&#3[49];){0,8}|)"""
 # The rest of a name from its stem on. A name that goes on is no secret's: `password_hash` holds a hash.
 _REST = r"_?(?:[A-Za-z][a-z]{1,20}+(?:Word|Phrase|Code|Wd|)|[A-Z]{2,20}+)s?+"
 # What a value must at least have to be looked at: something that no word has, in it or where it ends with a
