@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-from sessionpipe.privacy import pem, urls, values
+from sessionpipe.privacy import pem, sql, urls, values
 from sessionpipe.privacy.rules import load
 from sessionpipe.privacy.sought import TOKEN, Run, Step, Word
 
@@ -194,7 +194,11 @@ def _cookies(text: str, start: int, end: int) -> Iterator[Span]:
 
 
 _BACK = {"command": 0, "line": 0, "after": 0, "beside": _BESIDE}
-_FINDERS: dict[str, tuple[Look, int]] = {"userinfo": (urls.userinfo, 0), "pem": (pem.private_key, 0)}
+_FINDERS: dict[str, tuple[Look, int]] = {
+    "userinfo": (urls.userinfo, 0),
+    "pem": (pem.private_key, 0),
+    "insert": (sql.inserted, 0),
+}
 
 # What the start of a token consists of; see Word.
 _RUN = re.compile(f"[{TOKEN}]*")
