@@ -11,14 +11,14 @@ Span = tuple[int, int]
 
 _HEAD = re.compile(
     r"""(?i)(?:insert|replace)\s(?:ignore\s)?into\s{1,4}["`\w.\\\[\]]{1,80}\s{0,4}\((?P<columns>[^()]{1,2000})\)"""
-    r"""(?:\s|\\n){0,8}values(?:\s|\\n){0,8}"""
+    r"""(?:\s|\\n){0,40}values(?:\s|\\n){0,40}"""
 )
 # A value in quotes, which are escaped by another or by a backslash, or whatever else is one.
 _VALUE = re.compile(
-    r"(?:\s|\\n){0,8}(?:(?:[NE]|_\w{1,8})?'(?P<quoted>(?:[^'\\]|''|\\.){0,2000})'"
+    r"(?:\s|\\n){0,40}(?:(?:[NE]|_\w{1,8})?'(?P<quoted>(?:[^'\\]|''|\\.){0,2000})'"
     r"|(?:[^,'()\n]{0,200}|[^,'()\n]{1,60}\((?:[^()\n]{0,400})\)))(?:\s|\\n){0,4}(?P<sign>[,)])"
 )
-_NEXT = re.compile(r"(?:\s|\\n){0,8},(?:\s|\\n){0,8}(?=\()")
+_NEXT = re.compile(r"(?:\s|\\n){0,40},(?:\s|\\n){0,40}(?=\()")
 # How far behind the statement's beginning rows are looked at.
 _FURTHEST = 8_000
 
