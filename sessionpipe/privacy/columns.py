@@ -110,10 +110,11 @@ def between_signs(text: str, start: int, end: int) -> tuple[list[Span], int, int
         row = line.split(mark) if '"' not in line else cells.findall(line)
         if mark not in line and not _RULE.fullmatch(line):
             break
-        named = [index for index, one in enumerate(row) if kind(one.strip(' "'))]
+        # No head begins with a number, as many a row does.
+        is_head = not line[:1].isdigit() and any(map(kind, row))
+        named = [index for index, one in enumerate(row) if kind(one)] if is_head else []
         for index, found in secret if len(row) == len(kinds) else ():
-            value = row[index].strip(' "')
-            if _is_secret(value, found):
+            if len(row[index]) >= 6 and _is_secret(value := row[index].strip(' "'), found):
                 begin = at + line.index(value, sum(map(len, row[:index])) + index)
                 spans.append((begin, begin + len(value)))
                 if index in named and odd < _MOST_ODD:

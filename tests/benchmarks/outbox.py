@@ -64,13 +64,16 @@ def salvaged(events: int) -> float:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "outbox.db"
         shutil.copy(atlarge.outbox(events).outbox, path)
+        # Other benchmarks may have recorded hooks in it.
+        with closing(sqlite3.connect(path)) as whole:
+            (has,) = whole.execute("SELECT count(*) FROM events").fetchone()
         with path.open("r+b") as file:
             file.write(bytes(4096))
         begun = time.process_time()
         done = set_aside(path, "damaged", now_ms(), file=identity(path))
         taken = time.process_time() - begun
-        if done is None or done.events != events:
-            raise SystemExit(f"of {events} events it was {done}")
+        if done is None or done.events != has:
+            raise SystemExit(f"of {has} events it was {done}")
         return taken
 
 
