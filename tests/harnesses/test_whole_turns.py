@@ -20,7 +20,8 @@ from tests.harnesses import devin_store
 from tests.harnesses.devin_store import Store
 from tests.schema import assert_valid
 
-NOW = time.time_ns() // 1_000_000 - 60_000
+# A whole second: some agents keep no less, and then what was asked came before its hook.
+NOW = (int(time.time()) - 60) * 1_000
 
 
 class Machine:
