@@ -195,6 +195,7 @@ _NAMED = re.compile(
 )
 _SPACE = re.compile(r"""[ \t]{0,16}["'\\]{0,2}[\w-]{2,40}:""")
 # What `grep` puts before the lines it found.
+_PATH = 280
 _FOUND = re.compile(
     r"""(?:\A|[\n"])(?:[^\s:"]{0,200}\.\w{1,10}|[^\s:"]{0,200}/[^\s:"/]{1,60})?(?::?[0-9]{1,6})?:\Z"""
 )
@@ -209,9 +210,6 @@ def _is_part(text: str, start: int, after: Tied) -> bool:
     if text[after.tie.end() : after.tie.end() + 1] not in (" ", "\n"):
         return True
     return not _stands(_SPACE, text, start) and not _FOUND.search(text, max(0, start - _PATH), start)
-
-
-_PATH = 280
 
 
 def _deeper(text: str, start: int, indent: str) -> bool:

@@ -121,6 +121,8 @@ def _as_rows(items: Sequence[str]) -> dict[int, str]:
     for _ in range(_ROUNDS):
         now = [rows.get(index, one) for index, one in enumerate(items)]
         found = _find("\n".join(now))
+        if not found.spans:
+            break
         starts = list(accumulate((len(one) + 1 for one in now), initial=0))
         for start, end in reversed(found.spans):
             for index in range(bisect_right(starts, start) - 1, bisect_right(starts, end - 1)):
