@@ -64,9 +64,9 @@ def salvaged(events: int) -> float:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "outbox.db"
         shutil.copy(atlarge.outbox(events).outbox, path)
-        # Other benchmarks may have recorded hooks in it.
+        # Other benchmarks may have recorded hooks in it, and forgotten a session with an event that is none.
         with closing(sqlite3.connect(path)) as whole:
-            (has,) = whole.execute("SELECT count(*) FROM events").fetchone()
+            (has,) = whole.execute("SELECT count(*) FROM events WHERE length(body) > 2").fetchone()
         with path.open("r+b") as file:
             file.write(bytes(4096))
         begun = time.process_time()
