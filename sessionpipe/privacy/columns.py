@@ -9,12 +9,19 @@ import re
 
 from sessionpipe.privacy import values
 from sessionpipe.privacy.names import Kind, kind
+from sessionpipe.privacy.ties import CELL
 
 Span = tuple[int, int]
 
 # The rows of a table below its head, and no more of them than this.
 _RULE = re.compile(r"[ \t]*[|│├┼┡╞+-][-:|│├┼┤┡╇┩╞╪╡+─━═ \t]{3,400}+")
 _MOST_ROWS, _WIDEST_ROW = 64, 500
+
+
+def _row_end(text: str, at: int) -> int:
+    """Where the row that begins at ``at`` ends, or as much of it as is looked at."""
+    end = text.find("\n", at, at + _WIDEST_ROW)
+    return end if end >= 0 else min(len(text), at + _WIDEST_ROW)
 
 
 def between_borders(text: str, name: str, start: int, mark: str) -> list[Span]:
@@ -33,8 +40,7 @@ def between_borders(text: str, name: str, start: int, mark: str) -> list[Span]:
     spans: list[Span] = []
     at = rule.end() + 1
     for _ in range(_MOST_ROWS):
-        end = text.find("\n", at, at + _WIDEST_ROW)
-        end = end if end >= 0 else min(len(text), at + _WIDEST_ROW)
+        end = _row_end(text, at)
         cells = text[at:end].split(mark)
         if len(cells) <= cell:
             break
@@ -62,8 +68,7 @@ def between_blanks(text: str, name: str, start: int) -> list[Span]:
     spans: list[Span] = []
     for _ in range(_MOST_ROWS):
         at = end + 1
-        end = text.find("\n", at, at + _WIDEST_ROW)
-        end = end if end >= 0 else min(len(text), at + _WIDEST_ROW)
+        end = _row_end(text, at)
         row = list(_CELL.finditer(text, at, end))
         if len(row) != cells:
             break
@@ -73,11 +78,10 @@ def between_blanks(text: str, name: str, start: int) -> list[Span]:
 
 
 _CELL = re.compile(r"\S+")
-_NAME = r'(?:"[A-Za-z_][\w .()/-]{0,40}+"|[ ]{0,40}+[A-Za-z_][\w .()/-]{0,60}+)'
 # A table whose cells a sign separates, in quotes or not, and how far below its head it is looked at.
 _MARKS = {
     mark: (
-        re.compile(rf"{_NAME}(?:\{mark}{_NAME}){{1,40}}"),
+        re.compile(rf"{CELL}(?:\{mark}{CELL}){{1,40}}"),
         re.compile(rf'(?:\A|(?<=\{mark}))(?:"[^"\n]*+"|[^"\{mark}\n]*+)(?=\{mark}|\Z)'),
     )
     for mark in (",", ";", "\t", "|")
@@ -104,8 +108,7 @@ def between_signs(text: str, start: int, end: int) -> tuple[list[Span], int, int
     spans: list[Span] = []
     at, odd = stop + 1, 0
     while at < stop + _FURTHEST:
-        below = text.find("\n", at, at + _WIDEST_ROW)
-        below = below if below >= 0 else min(len(text), at + _WIDEST_ROW)
+        below = _row_end(text, at)
         line = text[at:below].rstrip("\r")
         row = line.split(mark) if '"' not in line else cells.findall(line)
         if mark not in line and not _RULE.fullmatch(line):

@@ -46,8 +46,8 @@ _OPTION = (
     r"[ \t]{1,16}+(?:(?:[A-Z]?[a-z]{1,64}+|[A-Z]{1,64}+)(?:(?<=[a-z])[A-Z]|[^\w\s\"'`,;&<>|(){}\[\].:][A-Za-z])"
     rf"|{_UNQUOTED}{{24}})"
 )
-# A cell of a head: a name, words.
-_CELL = r'(?:"[A-Za-z_][\w .()/-]{0,40}+"|[ ]{0,40}+[A-Za-z_][\w .()/-]{0,60}+)'
+#: A cell of such a table's head: a name, words.
+CELL = r'(?:"[A-Za-z_][\w .()/-]{0,40}+"|[ ]{0,40}+[A-Za-z_][\w .()/-]{0,60}+)'
 #: What ties a value to its name: the signs it begins with, and how it goes on.
 _TIES = {
     # "name": ..., "value": as in lists of variables; what tells of a value may stand before it.
@@ -83,7 +83,7 @@ _TIES = {
     # The head of a table whose cells a sign separates: CSV, or what psql prints.
     "cells": (
         " ,;\t|",
-        rf"(?=[ ]{{0,40}}(?P<mark>[,;\t|]){_CELL}(?:(?P=mark){_CELL}){{0,40}}\r?\n)",
+        rf"(?=[ ]{{0,40}}(?P<mark>[,;\t|]){CELL}(?:(?P=mark){CELL}){{0,40}}\r?\n)",
     ),
     "xml": (
         ">",
